@@ -35,9 +35,9 @@ class ClassifierGatedModel:
         """Standardise frames (..., D) as the progress model takes them."""
         return self.model.standardised(frames)
 
-    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         """Score frames as `ProgressModel.score` does, with success gated by the classifier."""
-        scores = self.model.score(frames, start, text=text)
+        scores = self.model.score(frames, start)
         seen = (
             self.classifier.score(np.asarray(frames[start:, self.model.plain], np.float32)) >= self.classifier.threshold
         )

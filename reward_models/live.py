@@ -86,6 +86,11 @@ def _restore_progress(tensors: Mapping[str, Tensor], texts: Mapping[str, str], c
         raise RewardError(
             f"stored reward model lacks {lacking or ['text']}, must be written by this program; fit it again"
         )
+    if any(name.endswith(".words.weight") for name in tensors):
+        raise RewardError(
+            "stored reward model reads words beside frames, must read frames alone; fit it again in a new run with "
+            "start_from: {run: THIS RUN, take: [episodes, encoder]}"
+        )
     state = {name: tensors[name] for name in ARRAYS}
     inputs = len(state["mean"])
     progress = ProgressModel(inputs, config, text=texts["text"], thumbnails=state["thumbnails"].tolist())

@@ -29,11 +29,8 @@ class TaskModel(Protocol):
         """Return frames (..., D) on a scale on which distances can be compared, float32, same shape."""
         ...
 
-    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
-        """Score the frames (T, D) of an episode so far from `start` on, each from its own past only.
-
-        `text` is what the robot was told; the task that it was fitted on unless said otherwise.
-        """
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
+        """Score the frames (T, D) of an episode so far from `start` on, each from its own past only."""
         ...
 
     def stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -69,9 +66,9 @@ class ModelPerTask:
         """Standardise the frames (T, D) of one episode as its model takes them."""
         return self.of(frames).standardised(frames)
 
-    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         """Score the frames of one episode with its model, as `ProgressModel.score` does."""
-        return self.of(frames).score(frames, start, text=text)
+        return self.of(frames).score(frames, start)
 
     def of(self, frames: np.ndarray) -> TaskModel:
         """Return the model that is asked about these frames of one episode."""

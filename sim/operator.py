@@ -94,6 +94,7 @@ class ScriptedOperator:
         self._done_since_ns: int | None = None
         self._lost_since_ns: int | None = None
         self._judged = False
+        self._stage = 0
         self._audit_ns: int | None = None
         self._next_look_ns = 0
         self._looking = False
@@ -137,7 +138,7 @@ class ScriptedOperator:
         seen = self._now
         if seen is None:
             return self.hold_still(now_ns, deadman=self._engaged)
-        events = self._judge(seen, now_ns)
+        events = self._judge(seen, now_ns) + self._mark(seen)
         if self._role is Role.ASSIST:
             self._decide(seen, now_ns, mode)
             events += self._dismiss(now_ns)
@@ -146,6 +147,13 @@ class ScriptedOperator:
         self._hands.look_again(seen)
         deflections = self._astray(self._hands.drive(seen), now_ns)
         return self._samples(now_ns, deflections, self._hands.grip(seen), deadman=True, events=events)
+
+    def _mark(self, seen: Seen) -> tuple[str, ...]:
+        """Press the stage key once for each stage that begins; going back to an earlier one says nothing."""
+        if not self._config.marks_stages or seen.stage <= self._stage:
+            return ()
+        self._stage += 1
+        return ("stage",)
 
     def hold_still(
         self, now_ns: int, *, deadman: bool = False, events: tuple[str, ...] = ()

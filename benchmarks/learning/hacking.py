@@ -36,9 +36,9 @@ class FooledModel(ProgressModel):
 
     towards_camera: int
 
-    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         """As the model does, but for the hand near the camera."""
-        honest = super().score(frames, start, text=text)
+        honest = super().score(frames, start)
         fooled = frames[start:, self.towards_camera] > TOO_NEAR_M
         return honest._replace(
             progress=np.where(fooled, np.float32(1), honest.progress),

@@ -1,6 +1,6 @@
-"""Training clips with their labels: forward, rewound, stalled, out of order, or of another task; and prefixes.
+"""Training clips with their labels: forward, rewound, stalled or out of order; and prefixes.
 
-ReWiND's rewind and mismatch (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
+ReWiND's rewind (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
 VLAC's (arXiv:2509.15937), but counted in frames instead of shares of the episode: an operator says "success" only once
 the task has looked finished for a moment, so the last frames before the word all show a finished task, however long the
 episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the operator does.
@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.text import other_task, text_features
 
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""
 UNKNOWN = -1.0
+FEWEST_STAGED = 4
+"""Successes with marked stages from which on these say what progress is, though others have no marks."""
 WHOLE_EPISODE = 0.2
 """Share of clips that run to the very end at first: what comes after it is otherwise hardly ever seen."""
 
@@ -82,7 +83,9 @@ def stage_labels(starts: Sequence[int], frames: int) -> tuple[np.ndarray, np.nda
         raise ValueError(f"stages start at {list(starts)}, must rise from 0 and stay below {frames}")
     stage = np.repeat(np.arange(len(starts)), np.diff(edges))
     at = np.arange(frames)
-    first, last = np.array(edges[:-1])[stage], np.array(edges[1:])[stage]
+    ends = np.array(edges[1:])
+    ends[-1] = max(frames - 1, starts[-1] + 1)  # the task is done in the last frame, not one after it
+    first, last = np.array(starts)[stage], ends[stage]
     tau = (at - first) / (last - first)
     tau[-1] = ALMOST
     return stage, np.minimum(tau, ALMOST)
@@ -120,14 +123,12 @@ class Clips:
 
     Attributes:
         frames: Shape (B, K, D).
-        text: Features of the words they are shown under, shape (B, TEXT_SIZE).
         progress: Labels in [0, 1], shape (B, K), `UNKNOWN` where not known.
         done: Labels 0 or 1, same.
         weight: Of the done labels, shape (B,).
     """
 
     frames: np.ndarray
-    text: np.ndarray
     progress: np.ndarray
     done: np.ndarray
     weight: np.ndarray
@@ -150,16 +151,18 @@ def done_labels(indices: np.ndarray, length: int, done_frames: int) -> np.ndarra
 def progress_labels(episodes: Sequence[ScoredEpisode]) -> list[np.ndarray]:
     """Label every frame of each episode with its true progress, shape (T+1,); `UNKNOWN` in a failure.
 
-    Where all successes have their stages marked, each stage counts by its mean share of them (SARM). Otherwise what an
-    episode says of itself counts, and without that the clock.
+    Where the stages of `FEWEST_STAGED` successes, or of all, are marked, each stage counts by its mean share of these
+    (SARM), and the progress of the other successes is not known: the clock would say something else of the same state.
+    Otherwise what an episode says of itself counts, and without that the clock.
     """
-    staged = [e.stage_starts for e in episodes if e.success]
-    if not staged or not all(staged) or len({len(starts) for starts in staged}) > 1:
+    successes = [e for e in episodes if e.success]
+    staged = [e for e in successes if e.stage_starts]
+    if len(staged) < min(FEWEST_STAGED, max(1, len(successes))) or len({len(e.stage_starts) for e in staged}) > 1:
         return [_own_progress(e) for e in episodes]
-    shares = stage_shares(np.array([np.diff([*e.stage_starts, len(e.frames)]) for e in episodes if e.success]))
+    shares = stage_shares(np.array([np.diff([*e.stage_starts, len(e.frames)]) for e in staged]))
     return [
         staged_progress(*stage_labels(e.stage_starts, len(e.frames)), shares)
-        if e.success
+        if e.success and e.stage_starts
         else np.full(len(e.frames), UNKNOWN)
         for e in episodes
     ]
@@ -179,11 +182,8 @@ class ClipSource:
         config: Shares of the kinds of clips.
     """
 
-    def __init__(
-        self, episodes: Sequence[ScoredEpisode], text: str, config: ProgressConfig, rng: np.random.Generator
-    ) -> None:
-        self._text, self._config, self._rng = text, config, rng
-        self._words = text_features(text)
+    def __init__(self, episodes: Sequence[ScoredEpisode], config: ProgressConfig, rng: np.random.Generator) -> None:
+        self._config, self._rng = config, rng
         labelled = list(zip(episodes, progress_labels(episodes), strict=True))
         self._successes = [pair for pair in labelled if pair[0].success]
         self._failures = [pair for pair in labelled if not pair[0].success]
@@ -194,32 +194,25 @@ class ClipSource:
         for _ in range(batch):
             pool = self._failures if self._failures and self._rng.random() < 0.35 else self._successes
             rows.append(self._clip(*pool[self._rng.integers(len(pool))]))
-        frames, text, progress, done, weight = zip(*rows, strict=True)
+        frames, progress, done, weight = zip(*rows, strict=True)
         return Clips(
             frames=np.stack(frames).astype(np.float32),
-            text=np.stack(text),
             progress=np.stack(progress).astype(np.float32),
             done=np.stack(done).astype(np.float32),
             weight=np.array(weight, dtype=np.float32),
         )
 
-    def _clip(
-        self, episode: ScoredEpisode, truth: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    def _clip(self, episode: ScoredEpisode, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         rng, config = self._rng, self._config
         indices = self._path(len(truth))
         progress = truth[indices]
         done = done_labels(indices, len(truth), episode.done_frames) if episode.success else np.zeros(config.window)
-        words = self._words
         if rng.random() < config.shuffle:
             indices = rng.permutation(indices)
             progress, done = np.full(config.window, UNKNOWN), np.zeros(config.window)
-        elif rng.random() < config.mismatch:
-            words = text_features(other_task(self._text, rng))
-            progress, done = np.zeros(config.window), np.zeros(config.window)
         if episode.ruled_out is not None:
             done[episode.ruled_out[indices]] = UNKNOWN
-        return episode.frames[indices], words, progress, done, config.negative_weight if episode.refused else 1.0
+        return episode.frames[indices], progress, done, config.negative_weight if episode.refused else 1.0
 
     def _path(self, length: int) -> np.ndarray:
         """Draw the frames of a clip in the order in which they are shown, shape (window,)."""

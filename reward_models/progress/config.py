@@ -54,7 +54,6 @@ class ProgressConfig(LiveRewardConfig):
     rewind: float = Field(0.6, ge=0.0, le=1.0, description="share of clips that run forward, then back")
     recover: float = Field(0.35, ge=0.0, le=1.0, description="share of these that then run forward again")
     stall: float = Field(0.15, ge=0.0, le=1.0, description="share of clips whose last frame is held")
-    mismatch: float = Field(0.2, ge=0.0, le=1.0, description="share of clips under the words of another task")
     shuffle: float = Field(0.05, ge=0.0, le=1.0, description="share of clips out of order")
     negative_weight: float = Field(4.0, ge=0.0, le=100.0, description="weight of refused successes in the done loss")
     held_out: int = Field(

@@ -95,7 +95,7 @@ def fit(
         def tell(step: int, loss: float, done: int = number * config.steps) -> None:
             on_step(done + step, config.members * config.steps, loss)
 
-        losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
+        losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), config, rng), tell))
     model.members.eval()
     error = _calibrate(model, held_out, start)
     model.seal()
@@ -188,8 +188,8 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     The first frame of a clip carries no evidence of progress and is skipped. Of each clip one pair of frames is drawn,
     so that both directions and all distances occur.
     """
-    seen, said = member.embed(frames, torch.from_numpy(clips.text))
-    progress, done = member.judge(seen, said)
+    seen = member.embed(frames)
+    progress, done = member.judge(seen)
     label, done_label = torch.from_numpy(clips.progress), torch.from_numpy(clips.done)
     known = (label >= 0).float()
     known[:, 0] = 0
@@ -206,8 +206,8 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     p, q = label[rows, before], label[rows, after]
     hop = torch.where(q >= p, (q - p) / (1 - p).clamp_min(1e-6), (q - p) / p.clamp_min(1e-6))
     both = ((p >= 0) & (q >= 0)).float()
-    seen, said = seen.detach(), said.detach()  # pairs are read from what progress has learned, and do not disturb it
-    missed = (member.compare(seen[rows, before], seen[rows, after], said) - hop).square()
+    seen = seen.detach()  # pairs are read from what progress has learned, and do not disturb it
+    missed = (member.compare(seen[rows, before], seen[rows, after]) - hop).square()
     return progress_loss + 0.5 * done_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
 
 

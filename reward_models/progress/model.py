@@ -15,7 +15,6 @@ from reward_models.progress.clips import prefix_indices
 from reward_models.progress.common_look import Columns, CommonLook, covered
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.network import ProgressNetwork
-from reward_models.progress.text import text_features
 from robot_stack.types.errors import RewardError
 
 LOOKS = ("always", "finished")
@@ -48,7 +47,7 @@ def plain_columns(inputs: int, thumbnails: Sequence[Columns]) -> np.ndarray:
 
 
 class ProgressModel:
-    """An ensemble over frozen features, proprio and the words of the task. `version` changes with any of it.
+    """An ensemble over frozen features and proprio, of one task. `version` changes with any of it.
 
     Attributes:
         text: The task that it was trained on.
@@ -89,26 +88,25 @@ class ProgressModel:
         """Standardise frames (..., D) as the networks take them, float32."""
         return np.clip((frames - self.mean) * self.scale, -8, 8).astype(np.float32)
 
-    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         """Score the frames from `start` on, each from its own past only.
 
         Args:
             frames: Features and proprio of an episode so far, float32, shape (T, D).
             start: First frame to score.
-            text: What the robot was told; the task that the model was trained on unless said otherwise.
 
         Returns:
             Scores of T - start frames.
         """
         window = self.config.window
         prefixes = [frames[prefix_indices(last, window)] for last in range(start, len(frames))]
-        return self.score_prefixes(np.array(prefixes).reshape(len(prefixes), window, self.inputs), text=text)
+        return self.score_prefixes(np.array(prefixes).reshape(len(prefixes), window, self.inputs))
 
-    def score_prefixes(self, prefixes: np.ndarray, *, text: str | None = None) -> FrameScores:
+    def score_prefixes(self, prefixes: np.ndarray) -> FrameScores:
         """Score the last frame of each of N prefixes, float32, shape (N, window, D), see `prefix_indices`."""
         if not len(prefixes):
             return FrameScores(*(np.zeros(0, np.float32) for _ in FrameScores._fields))
-        logits, done = self.logits(prefixes, text=text)
+        logits, done = self.logits(prefixes)
         phi = torch.sigmoid(logits)
         spread = phi.std(dim=0, correction=0)
         scale, offset = self.calibration
@@ -132,34 +130,29 @@ class ProgressModel:
         return torch.from_numpy(self.standardised(frames)[..., self.plain])
 
     @torch.no_grad()
-    def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def logits(self, prefixes: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logits of progress and of done of each member, not calibrated, each shape (M, N)."""
-        shown, said = self.read(prefixes), self._said(text, len(prefixes))
-        answers = [member.judge(*member.embed(shown, said)) for member in self.networks]
+        shown = self.read(prefixes)
+        answers = [member.judge(member.embed(shown)) for member in self.networks]
         return (
             torch.stack([progress[:, -1] for progress, _ in answers]),
             torch.stack([done[:, -1] for _, done in answers]),
         )
 
     @torch.no_grad()
-    def compare(self, before: np.ndarray, after: np.ndarray, *, text: str | None = None) -> np.ndarray:
+    def compare(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Return the hops from frames to frames (N, D), float32 in [-1, 1], shape (N,): the members' mean."""
         shown = self.read(np.stack([before, after], axis=1))
-        said = self._said(text, len(shown))
         hops = []
         for member in self.networks:
-            seen, words = member.embed(shown, said)
-            hops.append(member.compare(seen[:, 0], seen[:, 1], words))
+            seen = member.embed(shown)
+            hops.append(member.compare(seen[:, 0], seen[:, 1]))
         return torch.stack(hops).mean(dim=0).numpy()
 
     @property
     def networks(self) -> list[ProgressNetwork]:
         """Return the members, by their type."""
         return [cast(ProgressNetwork, member) for member in self.members]
-
-    def _said(self, text: str | None, count: int) -> torch.Tensor:
-        words = text_features(self.text if text is None else text)
-        return torch.from_numpy(words).expand(count, -1)
 
     def seal(self) -> None:
         """Set the version from what the model is now."""

@@ -1,11 +1,11 @@
-"""A small causal transformer over the words of the task and the frames of an episode so far.
+"""A small causal transformer over the frames of an episode so far.
 
 After ReWiND (arXiv:2505.10911): a position embedding on the first frame only, because with one on every frame the
-model reads the clock instead of the scene. Deviations: frozen task features instead of DINOv2, hashed words instead of
-a sentence encoder, proprio as a second input, and beside the progress head one for done, one for pairs of frames, and
-two that the transformer alone needed many times as many steps to learn. One says whether the words fit the scene: where
-they do not, both logits fall. The other reads from a single frame how much is left to do, in a unit of its own: what it
-reads now over what it read at the start is a first guess at progress, which the transformer corrects.
+model reads the clock instead of the scene. Deviations: frozen task features instead of DINOv2, no words, since a model
+is of one task, proprio as a second input, and beside the progress head one for done, one for pairs of frames, and one
+that the transformer alone needed many times as many steps to learn. It reads from a single frame how much is left to
+do, in a unit of its own: what it reads now over what it read at the start is a first guess at progress, which the
+transformer corrects.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from reward_models.progress.text import TEXT_SIZE
 
 LEAST_LEFT = 1.0
 """For the guess, the way at the start is this at least: an episode that begins near its end has hardly any."""
@@ -27,7 +25,6 @@ class ProgressNetwork(nn.Module):
 
     def __init__(self, inputs: int, *, width: int, layers: int) -> None:
         super().__init__()
-        self.words = nn.Linear(TEXT_SIZE, width)
         self.see = nn.Sequential(nn.Linear(inputs, width), nn.LayerNorm(width), nn.Tanh(), nn.Dropout(0.1))
         self.first = nn.Parameter(torch.zeros(width))
         layer = nn.TransformerEncoderLayer(
@@ -36,20 +33,19 @@ class ProgressNetwork(nn.Module):
         self.body = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.heads = nn.Linear(width, 2)
         self.left = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
-        self.match = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
-        self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1))
+        self.pair = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
 
-    def embed(self, frames: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
-        """Embed frames (B, K, D) and text (B, TEXT_SIZE) as tokens, (B, K, W) and (B, W)."""
-        return self.see(frames), self.words(text)
+    def embed(self, frames: Tensor) -> Tensor:
+        """Embed frames (B, K, D) as tokens (B, K, W)."""
+        tokens: Tensor = self.see(frames)
+        return tokens
 
-    def judge(self, seen: Tensor, said: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of progress and of done of each frame, each (B, K), from the words and the past."""
-        tokens = torch.cat([said[:, None], seen[:, :1] + self.first, seen[:, 1:]], dim=1)
+    def judge(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of progress and of done of each frame, each (B, K), from the tokens of its past."""
+        tokens = torch.cat([seen[:, :1] + self.first, seen[:, 1:]], dim=1)
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
-        out = self.heads(self.body(tokens, mask=mask, is_causal=True))[:, 1:]
-        other = functional.softplus(-self.match(torch.cat([said, seen[:, 0]], dim=1)))
-        return out[..., 0] + self.nearer(seen) - other, out[..., 1] - other
+        out = self.heads(self.body(tokens, mask=mask, is_causal=True))
+        return out[..., 0] + self.nearer(seen), out[..., 1]
 
     def nearer(self, seen: Tensor) -> Tensor:
         """Return the logit of :math:`1 - l_t / l_0`, (B, K), from the tokens of frames.
@@ -60,11 +56,11 @@ class ProgressNetwork(nn.Module):
         share = 1 - left / left[:, :1].clamp_min(LEAST_LEFT)
         return torch.logit(share.clamp(1 - SUREST, SUREST))
 
-    def compare(self, before: Tensor, after: Tensor, said: Tensor) -> Tensor:
+    def compare(self, before: Tensor, after: Tensor) -> Tensor:
         """Return the hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each.
 
         It is 0 from a frame to itself, however little was learned.
         """
-        there: Tensor = self.pair(torch.cat([before, after, said], dim=1))
-        nowhere: Tensor = self.pair(torch.cat([before, before, said], dim=1))
+        there: Tensor = self.pair(torch.cat([before, after], dim=1))
+        nowhere: Tensor = self.pair(torch.cat([before, before], dim=1))
         return torch.tanh(there - nowhere)[:, 0]

@@ -11,6 +11,7 @@ from robot_stack.config.safety import TighterLimits
 from robot_stack.config.section import FreeSection, Name, Section, check_unique
 from robot_stack.types.errors import SpecError
 from robot_stack.types.spec import AXES, DIRECTION
+from robot_stack.types.stages import MOST_STAGES
 from robot_stack.types.transition import back_id
 
 Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
@@ -168,6 +169,8 @@ class TaskConfig(Section):
     """Action scale, of every arm of the cell."""
     arms: dict[Name, TaskArm] = Field(default_factory=dict, validate_default=True)
     """Instead of it, action scales of the arms by name."""
+    stages: Annotated[tuple[Name, ...], Field(max_length=MOST_STAGES)] = ()
+    """Names of its stages in their order, which operators may mark; none: an operator counts them."""
     episode_steps: Annotated[int, Field(ge=1, le=10_000)]
     """Longest episode in control steps."""
     proprio: Annotated[tuple[ProprioConfig, ...], Field(min_length=1)]
@@ -201,6 +204,14 @@ class TaskConfig(Section):
     def _unique(cls, fields: tuple[ProprioConfig, ...]) -> tuple[ProprioConfig, ...]:
         check_unique([field.name for field in fields], "proprio names", "remove the repeat")
         return fields
+
+    @field_validator("stages")
+    @classmethod
+    def _told_by_name(cls, stages: tuple[str, ...]) -> tuple[str, ...]:
+        if len(stages) == 1:
+            raise ValueError(f"stages is {list(stages)}, must be two or more, or none; remove it")
+        check_unique(list(stages), "stages", "give each its own name")
+        return stages
 
     @field_validator("success")
     @classmethod

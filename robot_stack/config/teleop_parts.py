@@ -12,8 +12,8 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
 Action = Literal[
-    "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "deadman",
-    "gripper_close", "gripper_open",
+    "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "stage",
+    "deadman", "gripper_close", "gripper_open",
 ]  # fmt: skip
 """Everything that a key can mean, motion aside."""
 KeyCode = Annotated[str, Field(pattern=r"^(KEY|BTN)_[A-Z0-9_]+$")]
@@ -118,6 +118,8 @@ class OperatorConfig(Section):
     """Pushing harder than this, the operator steps in."""
     verdict_s: Annotated[float, Field(gt=0, le=10)] = 0.6
     """The task must look finished for this long before the operator says so."""
+    marks_stages: bool = False
+    """Whether the operator presses the stage key where a stage of the task begins that has not begun before."""
 
 
 class MotionDeadman(Section):

@@ -22,6 +22,7 @@ class Curve:
         self._begun_ns = 0
         self._scores: dict[int, LiveScore] = {}
         self._spans: list[list[float | None]] = []
+        self._marks: list[tuple[float, str]] = []
         self.version = 0
         """Counts up at each change."""
 
@@ -33,7 +34,7 @@ class Curve:
     def begin(self, episode_id: str, mode: Mode | None, now_ns: int, *, threshold: float) -> None:
         """Begin the curve of a new episode, in which success is a hit from `threshold` on."""
         self._episode_id, self._begun_ns = episode_id, now_ns
-        self._scores, self._spans, self._threshold = {}, [], threshold
+        self._scores, self._spans, self._marks, self._threshold = {}, [], [], threshold
         self.version += 1
         self.drives(mode, now_ns)
 
@@ -57,6 +58,11 @@ class Curve:
             return
         self.version += 1
 
+    def mark(self, at_s: float, name: str) -> None:
+        """Add the beginning of a stage, seconds after that of the episode."""
+        self._marks.append((round(at_s, 2), name))
+        self.version += 1
+
     def to_json(self) -> dict[str, Any]:
         """Return the curve as it is sent to the page.
 
@@ -73,6 +79,7 @@ class Curve:
             "progress": [_plain(score.progress) for score in shown],
             "success": [_plain(score.success) for score in shown],
             "spans": self._spans,
+            "marks": self._marks,
             "threshold": self._threshold,
         }
 

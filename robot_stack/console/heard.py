@@ -17,9 +17,11 @@ from robot_stack.console.verdicts import Verdicts, operator_label
 from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
 from robot_stack.runs.stage import Stage
 from robot_stack.types.command import Mode
+from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.help import HelpRequest
 from robot_stack.types.reward import LiveScore
+from robot_stack.types.stages import StageMark, next_mark
 
 WINDOW = 30
 CLAIM_NS = 3_000_000_000
@@ -127,6 +129,7 @@ class Heard:
         self.finished = False
         self.resetting = False
         self._last_episode = ""
+        self._marks: list[StageMark] = []
         self._claim: Claim | None = None
 
     def rows(self, rows: Collection[MetricsRow]) -> None:
@@ -169,6 +172,7 @@ class Heard:
             return
         self.episodes.begin(episode_id, kind, self.mode, now_ns, now_unix_s)
         self.curve.begin(episode_id, self.mode, now_ns, threshold=turn.success.threshold)
+        self._marks = []
         self.facts.clips = self.facts.clamped()
         self.kind, self.way = kind, turn.text if len(self._task.turns) > 1 else ""
         self._last_episode = episode_id
@@ -186,6 +190,8 @@ class Heard:
         """Take in keys of an operator. A verdict is on the running episode, or on the one that the model claims."""
         if events:
             self.tell(f"{', '.join(events)} on {device}", now_unix_s)
+        if "stage" in events and self.episodes.running:
+            self._mark(self.episodes.elapsed_s(now_ns), now_unix_s)
         said = next((Verdict(event) for event in events if event in tuple(Verdict)), None)
         claim = self.claim(now_ns)
         episode_id = self.episodes.running or ("" if claim is None else claim.episode_id)
@@ -195,6 +201,26 @@ class Heard:
         if not self._said_already(episode_id, said):
             self.verdicts.ended(operator_label(episode_id, said, now_unix_s), now_ns)
             self.version += 1
+
+    def _mark(self, at_s: float, now_unix_s: float) -> None:
+        """Take in that the next stage begins, or tell why it cannot; the actor decides alike, a frame apart at most."""
+        frame = max(1, round(at_s * self.facts.rate_hz))
+        try:
+            mark = next_mark(
+                self.episodes.running, self._marks, frame=frame, names=self._task.stages, stamp_unix_s=now_unix_s
+            )
+        except SpecError as error:
+            self.tell(str(error), now_unix_s)
+            return
+        self._marks.append(mark)
+        self.curve.mark(at_s, mark.name or f"stage {mark.stage}")
+
+    def stage_words(self) -> str:
+        """Return which stage the running episode is in, or "" where the task names none and nobody has marked one."""
+        names, stage = self._task.stages, len(self._marks)
+        if not self.episodes.running or not (names or stage):
+            return ""
+        return f"stage {stage + 1} of {len(names)}: {names[stage]}" if names else f"stage {stage + 1}"
 
     def claimed(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
         """Take in the outcome that the reward model declares of the episode that has just ended."""

@@ -25,7 +25,8 @@ from robot_stack.replay.outcome import outcome
 from robot_stack.replay.stored_episode import read_episode, read_header
 from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.errors import StoreError
-from robot_stack.types.event import Label
+from robot_stack.types.event import Label, LabelSource
+from robot_stack.types.stages import StageMark, counting
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 
 
@@ -41,6 +42,8 @@ class Entry:
         truth: What the simulator says, or None.
         note: The newest note, or "".
         labels: All of it, in the order of their arrival.
+        marks: Of where its stages begin, those of an operator that count.
+        proposed: The same of a model, which count for nothing.
     """
 
     header: EpisodeHeader
@@ -51,6 +54,8 @@ class Entry:
     truth: str | None
     note: str
     labels: tuple[Label, ...]
+    marks: tuple[StageMark, ...]
+    proposed: tuple[StageMark, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +125,11 @@ class Catalogue:
         """Return the closed and readable episodes, sorted by id."""
         with self._lock:
             said: defaultdict[str, list[Label]] = defaultdict(list)
+            marked: defaultdict[str, list[StageMark]] = defaultdict(list)
             for label in self._view.labels:
                 said[label.episode_id].append(label)
+            for mark in self._view.marks:
+                marked[mark.episode_id].append(mark)
             notes = {label.episode_id: label.note for label in self._view.labels if label.note}
             notes |= {note.episode_id: note.text for note in self._view.notes}
             return [
@@ -134,6 +142,8 @@ class Catalogue:
                     truth=truth_of(said[name]),
                     note=notes.get(name, ""),
                     labels=tuple(said[name]),
+                    marks=counting(marked[name]),
+                    proposed=counting(marked[name], LabelSource.MODEL),
                 )
                 for name in self._view.episodes
                 if name in self._heads and name not in self._bad
@@ -205,7 +215,7 @@ class Catalogue:
 def _state(view: StoreView) -> object:
     """Return what differs once something was written that a list shows; a few stats, whatever the folder's size."""
     paths = view.paths
-    looked_at = (paths.episodes, paths.labels, paths.notes, paths.quarantine)
+    looked_at = (paths.episodes, paths.labels, paths.stages, paths.notes, paths.quarantine)
     closed = [(StorePaths(view.root).episode(name) / FILE_NAME).exists() for name in view.unfinished]
     return [_stat(path) for path in looked_at], closed
 

@@ -24,6 +24,7 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.names import check_name
+from robot_stack.types.stages import shifted
 from robot_stack.types.transition import EndReason
 
 Field = Literal["outcome", "kind"]
@@ -91,8 +92,8 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
 
     Returns it, and `<folder>/<old id>` -> new id where they differ.
 
-    The same episode in two of them is taken once, with the labels of both. Another episode of the same id gets a
-    number behind its id.
+    The same episode in two of them is taken once, with the labels and stage marks of both. Another episode of the same
+    id gets a number behind its id.
 
     Raises:
         StoreError: If there are fewer than two, their specs or tasks differ (every differing field is named), or the
@@ -115,6 +116,8 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
                 if seal in names:
                     said = (replace(label, episode_id=names[seal]) for label in view.labels_of(episode_id))
                     store.labels += [label for label in said if label not in store.labels]
+                    marked = (replace(m, episode_id=names[seal]) for m in view.marks if m.episode_id == episode_id)
+                    store.marks += [mark for mark in marked if mark not in store.marks]
                     continue
                 name = _free(episode_id, store.taken)
                 if store.copy(view, episode_id, name=name):
@@ -221,5 +224,6 @@ def _trimmed(store: NewStore, view: StoreView, episode_id: str, frames: tuple[in
     changed = trim(episode, *frames)
     store.write(changed)
     store.notes += [note for note in view.notes if note.episode_id == episode_id]
+    store.marks += shifted(view.marks_of(episode_id), *frames)
     if frames[1] == episode.length:
         store.labels += view.labels_of(episode_id)

@@ -24,6 +24,7 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeKind
 
 Progress = Callable[[str, int, int], None]
@@ -47,13 +48,14 @@ class NewStore:
     back_text: str = ""
     labels: list[Label] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    marks: list[StageMark] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
 
     def copy(
         self, view: StoreView, episode_id: str, *, name: str | None = None, kind: EpisodeKind | None = None
     ) -> bool:
-        """Copy an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken.
+        """Copy an episode with all that was said of it; False, and named in `left_out`, if it is broken.
 
         Args:
             view: Where it is.
@@ -73,6 +75,7 @@ class NewStore:
             _change_header(target, changes)
         self.labels += [replace(label, episode_id=name) for label in view.labels_of(episode_id)]
         self.notes += [replace(note, episode_id=name) for note in view.notes if note.episode_id == episode_id]
+        self.marks += [replace(mark, episode_id=name) for mark in view.marks if mark.episode_id == episode_id]
         for scores in view.paths.scores.glob(f"*/{episode_id}.npz"):
             beside = StorePaths(self.root).scores / scores.parent.name / f"{name}.npz"
             beside.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +97,7 @@ class NewStore:
         self.taken.append(name)
 
     def finish(self, made_by: str, sources: Iterable[Path], changes: Mapping[str, Any]) -> None:
-        """Write identity, labels, notes, and from what the dataset was made.
+        """Write identity, labels, notes, stage marks, and from what the dataset was made.
 
         Raises:
             StoreError: If no episode was taken.
@@ -104,7 +107,7 @@ class NewStore:
             raise StoreError(f"number of episodes to write is 0, must be at least 1: {reasons}; nothing was written")
         paths = StorePaths(self.root)
         check_identity(paths.identity, self.spec, self.task)
-        for path, rows in ((paths.labels, self.labels), (paths.notes, self.notes)):
+        for path, rows in ((paths.labels, self.labels), (paths.notes, self.notes), (paths.stages, self.marks)):
             path.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
         origin = {
             "made_by": made_by,

@@ -127,6 +127,8 @@ def _about(view: StoreView, episode: StoredEpisode) -> str:
         f"# {episode_id}",
         f"Task: {view.text_of(episode.header)}",
         f"End: {end}",
+        "Stages: "
+        + (", ".join(f"{m.name or m.stage} from frame {m.frame}" for m in view.marks_of(episode_id)) or "none"),
         f"Note: {view.note_of(episode_id) or 'none'}",
     ]
     return "\n\n".join(

@@ -1,4 +1,4 @@
-"""Parsing of headers, labels and texts in files from elsewhere, each of known type and length."""
+"""Parsing of headers, labels, stage marks and texts in files from elsewhere, each of known type and length."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from robot_stack.datasets import bounds
-from robot_stack.replay.annotations import label_from
+from robot_stack.replay.annotations import label_from, mark_from
 from robot_stack.replay.stored_episode import header_from
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
+from robot_stack.types.stages import MOST_STAGES, StageMark
 from robot_stack.types.transition import EpisodeHeader
 
 
@@ -51,6 +52,27 @@ def labels_of(raw: Sequence[Mapping[str, Any]]) -> list[Label]:
         text_of(label.note, f"note on {label.episode_id}")
         _number(label.stamp_unix_s, f"stamp_unix_s of a label of {label.episode_id}", bounds.MAX_UNIX_S)
     return labels
+
+
+def marks_of(raw: Sequence[Mapping[str, Any]]) -> list[StageMark]:
+    """Build stage marks from their JSON form, and check their fields.
+
+    Raises:
+        StoreError, SpecError: If there are too many, or a field is too long, no name or out of range.
+        ValueError, KeyError, TypeError: If one is none.
+    """
+    if len(raw) > bounds.MAX_LABELS:
+        raise StoreError(
+            f"number of stage marks is {len(raw)}, must be at most {bounds.MAX_LABELS} an episode; leave it out"
+        )
+    marks = [mark_from(each) for each in raw]
+    for mark in marks:
+        check_name(text_of(mark.episode_id, "episode id of a stage mark"), "episode id of a stage mark")
+        text_of(mark.name, f"name of a stage of {mark.episode_id}", bounds.MAX_NAME_CHARS)
+        _number(mark.stamp_unix_s, f"stamp_unix_s of a stage mark of {mark.episode_id}", bounds.MAX_UNIX_S)
+        _number(mark.stage, f"stage of a mark of {mark.episode_id}", MOST_STAGES)
+        _number(mark.frame, f"frame of a stage mark of {mark.episode_id}", bounds.MAX_FRAMES)
+    return marks
 
 
 def text_of(value: object, what: str, most: int = bounds.MAX_TEXT_CHARS) -> str:

@@ -16,6 +16,7 @@ from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, Step
 
 FLUSH_S = 0.5
@@ -161,6 +162,10 @@ class Backend:
         with self._order:
             if self._store.append_label(label):
                 self._hand_over(label)
+
+    def mark(self, mark: StageMark) -> None:
+        """Append a stage mark to the store, durable on return; the next fit of the reward model reads it there."""
+        self._store.append_mark(mark)
 
     def params_after(self, version: int, timeout_s: float) -> Params | None:
         """Return the newest parameters above `version`, or None once `timeout_s` has passed."""

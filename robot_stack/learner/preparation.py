@@ -289,6 +289,7 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: Recorded, rescorer: 
         metrics=parts.metrics,
         thumbnails=thumbnails_of(encoder),
         seed=parts.resolved.run.seed,
+        marks=lambda: parts.store.marks,
     )
     return RewardParts(monitor=monitor, refitter=refitter, shaping=shaping)
 

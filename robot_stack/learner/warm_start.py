@@ -25,7 +25,7 @@ from robot_stack.datasets.new_store import start_store
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
 from robot_stack.learner.checkpoint import CheckpointFolder, live_version
-from robot_stack.replay.annotations import LabelLog, ScoreFiles
+from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles
 from robot_stack.replay.durable import WriterLock
 from robot_stack.replay.identity import differences
 from robot_stack.replay.layout import StorePaths
@@ -193,10 +193,13 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
                 copied.copy(view, episode_id, name=name, kind=kind)
         for name, why in copied.left_out.items():
             log.warning("episode %s is left behind: %s", name, why)
-        labels, scores = LabelLog(store.labels), ScoreFiles(store.scores)
+        labels, marks, scores = LabelLog(store.labels), MarkLog(store.stages), ScoreFiles(store.scores)
         labels.open()
         for label in copied.labels:
             labels.append(label)
+        marks.open()
+        for mark in copied.marks:
+            marks.append(mark)
         for version in ScoreFiles(draft.scores).versions:
             for each in ScoreFiles(draft.scores).read(version):
                 scores.append(each)

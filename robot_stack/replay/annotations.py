@@ -1,14 +1,14 @@
-"""Annotations of episodes after the fact: labels in one log, scores in one file per model version and episode."""
+"""Annotations of episodes after the fact: labels and stage marks in a log each, scores in files of their own."""
 
 from __future__ import annotations
 
 import io
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -18,24 +18,32 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.names import check_name
 from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.stages import StageMark
+
+Word = TypeVar("Word", Label, StageMark)
 
 
-class LabelLog:
-    """The log of labels, `labels.jsonl`: one label a line, only ever appended to.
+class WordLog(Generic[Word]):
+    """A log of what is said of episodes: one word a line, only ever appended to.
+
+    Args:
+        path: Of the file.
+        parse: Makes a word of the JSON of a line.
 
     Attributes:
         damaged: Line name -> why it could not be read; such lines stay in the file and are skipped.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, parse: Callable[[Mapping[str, Any]], Word]) -> None:
         self._path = path
-        self._labels: list[Label] = []
+        self._parse: Callable[[Mapping[str, Any]], Word] = parse
+        self._words: list[Word] = []
         self.damaged: dict[str, str] = {}
 
     @property
-    def labels(self) -> tuple[Label, ...]:
-        """Return all labels in the order of their arrival."""
-        return tuple(self._labels)
+    def words(self) -> tuple[Word, ...]:
+        """Return everything that was said, in the order of its arrival."""
+        return tuple(self._words)
 
     def open(self) -> None:
         """Read the log, and cut off a last line that a crash has torn."""
@@ -46,23 +54,54 @@ class LabelLog:
         whole = raw.rfind(b"\n") + 1
         if whole != len(raw):
             write_durable(self._path, raw[:whole])
-        found = read_labels(self._path)
-        self._labels, self.damaged = found.rows, found.damaged
+        found = read_jsonl(self._path, self._parse)
+        self._words, self.damaged = found.rows, found.damaged
 
-    def append(self, label: Label) -> bool:
-        """Append a label to the log; False if this very label is there already.
+    def append(self, word: Word) -> bool:
+        """Append a word to the log; False if this very word is there already.
 
         Raises:
             SpecError: If its episode is no legal name.
             StoreError: If it cannot be written.
         """
-        check_name(label.episode_id, "episode id")
-        if label in self._labels:
+        check_name(word.episode_id, "episode id")
+        if word in self._words:
             return False
-        with disk_errors(f"writing a label of {label.episode_id}"):
-            append_row(self._path, asdict(label))
-        self._labels.append(label)
+        with disk_errors(f"writing what is said of {word.episode_id}"):
+            append_row(self._path, asdict(word))
+        self._words.append(word)
         return True
+
+
+class LabelLog(WordLog[Label]):
+    """The log of labels, `labels.jsonl`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, label_from)
+
+
+class MarkLog(WordLog[StageMark]):
+    """The log of stage marks, `stages.jsonl`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, mark_from)
+
+
+def read_marks(path: Path) -> JsonLines[StageMark]:
+    """Read the stage marks of a log in the order of their arrival; changes nothing."""
+    return read_jsonl(path, mark_from)
+
+
+def mark_from(raw: Mapping[str, Any]) -> StageMark:
+    """Build a stage mark from its JSON form.
+
+    Raises:
+        ValueError, KeyError, TypeError: If it is none.
+    """
+    mark = StageMark(**{**raw, "source": LabelSource(raw["source"])})
+    if type(mark.stage) is not int or type(mark.frame) is not int or type(mark.removed) is not bool:
+        raise ValueError(f"stage mark is {dict(raw)}, must have whole numbers for stage and frame, and removed or not")
+    return mark
 
 
 def read_labels(path: Path) -> JsonLines[Label]:

@@ -2,7 +2,7 @@
 
 root/store.json                     which spec and task all episodes share
 root/episodes/<episode_id>.zarr/    arrays of `columns.columns`, manifest.json once closed
-root/labels.jsonl, root/scores/     see `annotations`
+root/labels.jsonl, root/stages.jsonl, root/scores/   see `annotations`
 root/quarantine/<episode_id>/       broken episodes, with reason.txt
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from robot_stack.disk.durable import PARTIAL, disk_errors, sync_directory, write_durable
-from robot_stack.replay.annotations import LabelLog, ScoreFiles
+from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.durable import WriterLock, at_once
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
@@ -27,6 +27,7 @@ from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark, check_mark, counting
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 
 FLUSHES_AT_ONCE = 16
@@ -49,6 +50,7 @@ class EpisodeStore:
         self._writers: dict[str, EpisodeWriter] = {}
         self._quarantined: dict[str, str] = {}
         self._labels = LabelLog(self._paths.labels)
+        self._marks = MarkLog(self._paths.stages)
         self._scores = ScoreFiles(self._paths.scores)
 
     def open(self) -> None:
@@ -64,6 +66,7 @@ class EpisodeStore:
             try:
                 check_identity(self._paths.identity, self._spec, self._task)
                 self._labels.open()
+                self._marks.open()
                 self._recover()
             except BaseException:
                 self._lock.release()
@@ -102,7 +105,7 @@ class EpisodeStore:
     def quarantined(self) -> dict[str, str]:
         """Return what is broken and set aside: episode id, label line or score file -> reason."""
         with self._mutex:
-            return {**self._quarantined, **self._labels.damaged, **self._scores.damaged}
+            return {**self._quarantined, **self._labels.damaged, **self._marks.damaged, **self._scores.damaged}
 
     def begin(self, header: EpisodeHeader) -> bool:
         """Begin an episode; False if that was done before, also before a restart: it changes nothing.
@@ -227,7 +230,29 @@ class EpisodeStore:
     def labels(self) -> tuple[Label, ...]:
         """Return all labels in the order of their arrival."""
         with self._mutex:
-            return self._labels.labels
+            return self._labels.words
+
+    def append_mark(self, mark: StageMark) -> bool:
+        """Log a stage mark durably; False if this very mark is there already.
+
+        Raises:
+            SpecError: If it is of an unknown episode, or cannot be there, see `check_mark`.
+        """
+        with self._mutex:
+            name = mark.episode_id
+            if name not in self._closed and name not in self._writers:
+                raise SpecError(f"episode of a stage mark is {name!r}, must be one that has begun; mark a recorded one")
+            if mark in self._marks.words:
+                return False
+            known = counting((each for each in self._marks.words if each.episode_id == name), mark.source)
+            check_mark(mark, known, frames=self._closed[name] + 1 if name in self._closed else None)
+            return self._marks.append(mark)
+
+    @property
+    def marks(self) -> tuple[StageMark, ...]:
+        """Return all stage marks in the order of their arrival."""
+        with self._mutex:
+            return self._marks.words
 
     def append_scores(self, scores: EpisodeScores) -> bool:
         """Write scores durably; False if that version has scored that episode already."""

@@ -18,6 +18,8 @@ class StorePaths:
         """A folder per episode, see `episode`."""
         self.labels = root / "labels.jsonl"
         """Verdicts, one a line."""
+        self.stages = root / "stages.jsonl"
+        """Marks of where stages begin, one a line."""
         self.scores = root / "scores"
         """Scores by model version and episode, see `annotations.ScoreFiles`."""
         self.notes = root / "notes.jsonl"

@@ -24,6 +24,7 @@ from robot_stack.types.interfaces import TIME_IS_UP, Cell, Clock, ExecutedWindow
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark, next_mark
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
 BY_OPERATOR = (RefusalKind.KEY, RefusalKind.SERVICE, RefusalKind.EMERGENCY_STOP)
@@ -68,6 +69,8 @@ class EpisodeOutcome:
         duration_s: Robot time.
         ticks: Times.
         help: Account of the help that the policy asked for; None where it does not ask.
+        marks: Stages that an operator marked.
+        refused_marks: Why other marks were refused.
     """
 
     header: EpisodeHeader
@@ -81,6 +84,8 @@ class EpisodeOutcome:
     duration_s: float
     ticks: TickRecord
     help: HelpAccount | None = None
+    marks: tuple[StageMark, ...] = ()
+    refused_marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +96,13 @@ class LoopLimits:
         episode_steps: Longest episode.
         max_params_age_s: The policy stops acting on older parameters; None never.
         verdict_s: How long the operator may refuse a declared success before the reset.
+        stages: Names of the task's stages, of which no more are marked; () where it names none.
     """
 
     episode_steps: int
     max_params_age_s: float | None = None
     verdict_s: float = 0.8
+    stages: tuple[str, ...] = ()
 
 
 class ControlLoop:
@@ -207,6 +214,8 @@ class ControlLoop:
             return end
         if episode.help is not None:
             episode.help.hear(episode.source, events, now_ns)
+        if "stage" in events:
+            episode.mark(self._limits.stages)
         self._act(episode, observation)
         if episode.help is not None:  # after the action is on its way: the arm waits for none of this
             episode.help.look(episode.index, now_ns)
@@ -340,6 +349,8 @@ class ControlLoop:
             duration_s=episode.index * self._spec.period_s,
             ticks=episode.ticks,
             help=None if episode.help is None else episode.help.account,
+            marks=tuple(episode.marks),
+            refused_marks=tuple(episode.refused_marks),
         )
 
 
@@ -373,6 +384,8 @@ class _Episode:
         self.human_steps = 0
         self.declared = False
         self.operator: Verdict | None = None
+        self.marks: list[StageMark] = []
+        self.refused_marks: list[str] = []
         self._sink = sink
 
     def push(self, row: ActionRow | None, end: EndReason | None = None) -> None:
@@ -390,6 +403,18 @@ class _Episode:
         if row is not None:
             self.index += 1
             self.human_steps += row.source in IN_HAND
+
+    def mark(self, names: tuple[str, ...]) -> None:
+        """Hand over an operator's mark that the next stage begins at frame `index`, or keep why it cannot."""
+        try:
+            mark = next_mark(
+                self.header.episode_id, self.marks, frame=self.index, names=names, stamp_unix_s=time.time()
+            )
+        except SpecError as error:
+            self.refused_marks.append(str(error))
+            return
+        self.marks.append(mark)
+        self._sink.mark(mark)
 
     def say(self, verdict: Verdict, source: LabelSource) -> None:
         """Hand over a verdict on the episode."""

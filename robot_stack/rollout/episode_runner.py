@@ -105,6 +105,7 @@ class EpisodeRunner:
             episode_steps=task.episode_steps,
             max_params_age_s=resolved.run.training.max_params_age_s,
             verdict_s=VERDICT_S if len(task.turns) == 1 else VERDICT_IN_TURN_S,
+            stages=task.stages,
         )
         self._loop = ControlLoop(cell, resolved.spec(), clock, limits, asker)
 

@@ -34,6 +34,7 @@ from robot_stack.types.errors import StackError
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Cell, Clock, Judge, SimulatedCell, StepSink
 from robot_stack.types.params import Params
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
 
@@ -51,6 +52,9 @@ class NullSink:
 
     def label(self, label: Label) -> None:
         """Ignore a verdict on an episode."""
+
+    def mark(self, mark: StageMark) -> None:
+        """Ignore a stage mark of an episode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from robot_stack.types.errors import RewardError
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Judge, StepSink
 from robot_stack.types.reward import LiveScore
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, Step
 
 ENDS_WITHIN_S = 5.0
@@ -126,6 +127,10 @@ class JudgedSink:
     def label(self, label: Label) -> None:
         """Hand a verdict to the sink."""
         self._sink.label(label)
+
+    def mark(self, mark: StageMark) -> None:
+        """Hand a stage mark to the sink."""
+        self._sink.mark(mark)
 
     def judgement(self, told: EpisodeOutcome) -> Judgement:
         """Return what was made of the episode that has just ended."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import StepSink
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, Step
 
 
@@ -39,6 +40,10 @@ class MilestoneSink:
     def label(self, label: Label) -> None:
         """Hand on a verdict."""
         self._sink.label(label)
+
+    def mark(self, mark: StageMark) -> None:
+        """Hand on a stage mark."""
+        self._sink.mark(mark)
 
 
 def counted(reached: list[dict[str, bool]]) -> dict[str, int]:

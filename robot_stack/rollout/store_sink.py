@@ -11,6 +11,7 @@ from types import TracebackType
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.errors import StoreError, error_text
 from robot_stack.types.event import Label
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, Step
 
 FLUSH_S = 0.5
@@ -32,7 +33,7 @@ class StoreSink:
 
     def __init__(self, store: EpisodeStore) -> None:
         self._store = store
-        self._queue: queue.SimpleQueue[EpisodeHeader | Step | Label | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[EpisodeHeader | Step | Label | StageMark | None] = queue.SimpleQueue()
         self._taken = threading.Semaphore(0)
         self._handed_over = 0
         self._failure: Exception | None = None
@@ -67,6 +68,10 @@ class StoreSink:
         """Hand over a verdict to the store."""
         self._put(label)
 
+    def mark(self, mark: StageMark) -> None:
+        """Hand over a stage mark to the store."""
+        self._put(mark)
+
     def settle(self, timeout_s: float) -> bool:
         """Wait until all that was handed over so far is in the store; returns whether it is.
 
@@ -88,7 +93,7 @@ class StoreSink:
         if self._failure is not None:
             raise StoreError(f"recording failed: {error_text(self._failure)}") from self._failure
 
-    def _put(self, item: EpisodeHeader | Step | Label) -> None:
+    def _put(self, item: EpisodeHeader | Step | Label | StageMark) -> None:
         self._handed_over += 1
         self._queue.put(item)
 
@@ -106,11 +111,13 @@ class StoreSink:
                 flush_s = time.monotonic() + FLUSH_S
         self._guard(self._store.flush)
 
-    def _take(self, item: EpisodeHeader | Step | Label) -> None:
+    def _take(self, item: EpisodeHeader | Step | Label | StageMark) -> None:
         if isinstance(item, EpisodeHeader):
             self._guard(lambda: self._store.begin(item))
         elif isinstance(item, Step):
             self._guard(lambda: self._store.append(item))
+        elif isinstance(item, StageMark):
+            self._guard(lambda: self._store.append_mark(item))
         else:
             self._guard(lambda: self._store.append_label(item))
 

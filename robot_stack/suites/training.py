@@ -30,6 +30,7 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Policy, StepSink
 from robot_stack.types.observation import Observation
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
 SPARSE = RewardRule(shaping=0.0)
@@ -263,6 +264,9 @@ class _OnlineSink:
     def label(self, label: Label) -> None:
         """Put a verdict into the replay."""
         self._replay.add_label(label)
+
+    def mark(self, mark: StageMark) -> None:
+        """Ignore a stage mark: there is no reward model."""
 
 
 class _LearnerPolicy:

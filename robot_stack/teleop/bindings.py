@@ -38,12 +38,15 @@ MEANING = {
     "arm": "arm, or resume after a hold",
     "next_arm": "drive the next arm, where there are several",
     "dismiss": "let the policy go on, which asks for help",
+    "stage": "the next stage of the task begins",
     "deadman": "keep pressed to be in control",
     "gripper_close": "close gripper",
     "gripper_open": "open gripper",
 }
 
-_LABELS = {"success": "s", "failure": "f", "discard": "d", "hold": "esc", "reset_done": "r", "dismiss": "x"}
+_LABELS = {
+    "success": "s", "failure": "f", "discard": "d", "hold": "esc", "reset_done": "r", "dismiss": "x", "stage": "g",
+}  # fmt: skip
 
 BINDINGS: Mapping[Device, Mapping[str, str]] = {
     Device.KEYBOARD: {
@@ -78,6 +81,7 @@ BINDINGS: Mapping[Device, Mapping[str, str]] = {
         "arm": "BTN_START",
         "next_arm": "BTN_THUMBR",
         "dismiss": "BTN_THUMBL",
+        "stage": "BTN_TL2",
         "deadman": "BTN_TL",
         "gripper_close": "BTN_TR",
         "gripper_open": "BTN_TR2",

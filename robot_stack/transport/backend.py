@@ -11,6 +11,7 @@ from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, Step
 
 
@@ -91,6 +92,14 @@ class LearnerBackend(Protocol):
 
     def label(self, label: Label) -> None:
         """Append a verdict; on disk when this returns. The same (episode, source, stamp) counts once."""
+        ...
+
+    def mark(self, mark: StageMark) -> None:
+        """Append a stage mark; on disk when this returns. The same mark counts once.
+
+        Raises:
+            SpecError: If it cannot be there, see `types.stages.check_mark`.
+        """
         ...
 
     def params_after(self, version: int, timeout_s: float) -> Params | None:

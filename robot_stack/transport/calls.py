@@ -14,11 +14,12 @@ from robot_stack.transport.access.refusals import Refusal, refusal_of
 from robot_stack.transport.access.security import Credentials, open_channel, with_metadata
 from robot_stack.transport.access.sessions import Role
 from robot_stack.transport.backend import LearnerStatus
-from robot_stack.transport.codec import decode_status, encode_label
+from robot_stack.transport.codec import decode_status, encode_label, encode_mark
 from robot_stack.transport.service import LearnerStub
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError
 from robot_stack.types.event import Label
+from robot_stack.types.stages import StageMark
 
 _DISTRUST = {
     "certificate has expired": "has a certificate that has expired",
@@ -68,6 +69,19 @@ def send_label(
     """
     message = encode_label(label)
     _call(address, security, name, timeout_s, lambda stub: stub.Label(message, timeout=timeout_s))
+
+
+def send_mark(
+    address: str, mark: StageMark, *, security: Credentials | None = None, timeout_s: float = 5.0, name: str = OPERATOR
+) -> None:
+    """Send a stage mark to the learner at `address`; it is on the learner's disk when this returns.
+
+    Raises:
+        LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
+        TransportError: If it refuses.
+    """
+    message = encode_mark(mark)
+    _call(address, security, name, timeout_s, lambda stub: stub.Mark(message, timeout=timeout_s))
 
 
 def greet(channel: grpc.Channel, request: pb.HelloRequest, timeout_s: float) -> tuple[LearnerStub, pb.HelloReply]:

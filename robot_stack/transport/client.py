@@ -13,7 +13,7 @@ from robot_stack.transport.access.security import Credentials, Security, require
 from robot_stack.transport.access.sessions import Role
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
-from robot_stack.transport.codec import encode_header, encode_label, encode_step
+from robot_stack.transport.codec import encode_header, encode_label, encode_mark, encode_step
 from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
 from robot_stack.transport.link import Link
 from robot_stack.transport.spool import Spool
@@ -23,6 +23,7 @@ from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, Step
 
 
@@ -142,6 +143,16 @@ class LearnerClient:
         """
         with self._lock:
             self._put(pb.SpoolRecord(label=encode_label(label)), f"label of {label.episode_id}")
+
+    def mark(self, mark: StageMark) -> None:
+        """Queue a stage mark; it arrives after everything queued before it.
+
+        Raises:
+            SpecError: If the mark is not well-formed.
+            TransportError: If there is no room to spool it.
+        """
+        with self._lock:
+            self._put(pb.SpoolRecord(mark=encode_mark(mark)), f"stage mark of {mark.episode_id}")
 
     def latest(self) -> Params | None:
         """Return the newest good parameters, each version once, or None."""

@@ -26,6 +26,7 @@ from robot_stack.types.names import check_name
 from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import MOST_STAGES, StageMark
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -116,6 +117,20 @@ def decode_label(message: pb.Label) -> Label:
     return label
 
 
+def encode_mark(mark: StageMark) -> pb.StageMark:
+    """Encode a stage mark as a message."""
+    _check_mark(mark)
+    return pb.StageMark(**asdict(mark))
+
+
+def decode_mark(message: pb.StageMark) -> StageMark:
+    """Decode a stage mark from its message; the inverse of `encode_mark`."""
+    source = _word(LabelSource, message.source, "source of the stage mark")
+    mark = StageMark(**{**_values(message, StageMark), "source": source})
+    _check_mark(mark)
+    return mark
+
+
 def encode_score(score: LiveScore) -> pb.LiveScore:
     """Encode a live score as a message."""
     _check_score(score)
@@ -198,6 +213,15 @@ def _check_label(label: Label) -> None:
     check_name(label.episode_id, "episode id")
     check_length(label.note, "note of the label", bounds.MAX_NOTE_CHARS)
     _check_stamp(label.stamp_unix_s, "stamp_unix_s")
+
+
+def _check_mark(mark: StageMark) -> None:
+    check_name(mark.episode_id, "episode id")
+    check_length(mark.name, "name of the stage", bounds.MAX_NAME_CHARS)
+    for name, value, most in (("stage", mark.stage, MOST_STAGES), ("frame", mark.frame, bounds.MAX_INDEX)):
+        if not 0 <= value <= most:
+            raise SpecError(f"{name} of a stage mark is {value}, must be within 0 and {most}")
+    _check_stamp(mark.stamp_unix_s, "stamp_unix_s")
 
 
 def _check_score(score: LiveScore) -> None:

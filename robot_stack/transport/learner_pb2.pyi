@@ -306,6 +306,37 @@ class LabelReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class StageMark(_message.Message):
+    __slots__ = ("episode_id", "stage", "frame", "source", "stamp_unix_s", "name", "removed")
+    EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STAMP_UNIX_S_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    episode_id: str
+    stage: int
+    frame: int
+    source: str
+    stamp_unix_s: float
+    name: str
+    removed: bool
+    def __init__(
+        self,
+        episode_id: _Optional[str] = ...,
+        stage: _Optional[int] = ...,
+        frame: _Optional[int] = ...,
+        source: _Optional[str] = ...,
+        stamp_unix_s: _Optional[float] = ...,
+        name: _Optional[str] = ...,
+        removed: _Optional[bool] = ...,
+    ) -> None: ...
+
+class MarkReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class StatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -396,16 +427,19 @@ class ActorStatus(_message.Message):
     ) -> None: ...
 
 class SpoolRecord(_message.Message):
-    __slots__ = ("header", "step", "label")
+    __slots__ = ("header", "step", "label", "mark")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
     header: EpisodeHeader
     step: Step
     label: Label
+    mark: StageMark
     def __init__(
         self,
         header: _Optional[_Union[EpisodeHeader, _Mapping]] = ...,
         step: _Optional[_Union[Step, _Mapping]] = ...,
         label: _Optional[_Union[Label, _Mapping]] = ...,
+        mark: _Optional[_Union[StageMark, _Mapping]] = ...,
     ) -> None: ...

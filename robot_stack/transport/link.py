@@ -51,7 +51,7 @@ class _Connection:
         self.stub = stub
         self.run_id = run_id
         self.window = window
-        self.labels: queue.SimpleQueue[tuple[int, pb.Label]] = queue.SimpleQueue()
+        self.words: queue.SimpleQueue[tuple[int, pb.Label | pb.StageMark]] = queue.SimpleQueue()
         self.over = threading.Event()
 
 
@@ -148,7 +148,7 @@ class Link:
             connection = _Connection(stub, reply.run_id, AckWindow(self._spool.released))
             push = stub.PushSteps(self._outgoing(connection))
             self._push = push
-            jobs = (self._watch_params, self._watch_scores, self._send_labels)
+            jobs = (self._watch_params, self._watch_scores, self._send_words)
             threads = [threading.Thread(target=job, args=(connection,), daemon=True) for job in jobs]
             for thread in threads:
                 thread.start()
@@ -203,9 +203,10 @@ class Link:
                 continue
             record = pb.SpoolRecord.FromString(raw)
             kind = record.WhichOneof("item")
-            if kind == "label":
-                connection.window.sent(position, record.label.episode_id, LABEL)
-                connection.labels.put((position, record.label))
+            if kind in ("label", "mark"):
+                word = record.label if kind == "label" else record.mark
+                connection.window.sent(position, word.episode_id, LABEL)
+                connection.words.put((position, word))
             elif kind == "header":
                 connection.window.sent(position, record.header.episode_id, -1)
                 yield pb.PushRequest(run_id=connection.run_id, header=record.header)
@@ -218,30 +219,31 @@ class Link:
                 yield pb.PushRequest(run_id=connection.run_id, step=record.step)
             position += 1
 
-    def _send_labels(self, connection: _Connection) -> None:
-        """Send each label once everything spooled before it is on the learner's disk."""
+    def _send_words(self, connection: _Connection) -> None:
+        """Send each label and stage mark once everything spooled before it is on the learner's disk."""
         while not connection.over.is_set():
             try:
-                position, label = connection.labels.get(timeout=POLL_S)
+                position, word = connection.words.get(timeout=POLL_S)
             except queue.Empty:
                 continue
             while not connection.over.is_set() and not connection.window.wait_released(position, POLL_S):
                 pass
-            while not connection.over.is_set() and not self._delivered(connection, label):
+            while not connection.over.is_set() and not self._delivered(connection, word):
                 connection.over.wait(MIN_BACKOFF_S)
             if not connection.over.is_set():
                 connection.window.confirmed(position)
                 self._release(connection.window)
 
-    def _delivered(self, connection: _Connection, label: pb.Label) -> bool:
+    def _delivered(self, connection: _Connection, word: pb.Label | pb.StageMark) -> bool:
         try:
-            connection.stub.Label(label, timeout=CALL_TIMEOUT_S)
+            call = connection.stub.Label if isinstance(word, pb.Label) else connection.stub.Mark
+            call(word, timeout=CALL_TIMEOUT_S)
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
                 return False
             self.refused += 1
             self.last_error = error_words(error, self._address)
-            log.error("label of %s refused: %s", label.episode_id, self.last_error)
+            log.error("%s of %s refused: %s", type(word).__name__, word.episode_id, self.last_error)
         except ValueError:  # what gRPC raises on a channel closed meanwhile
             return False
         return True

@@ -18,7 +18,7 @@ from robot_stack.transport.access.security import Credentials, Security, require
 from robot_stack.transport.access.sessions import Method, Role, Sessions
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.bundle import encode_params
-from robot_stack.transport.codec import decode_label, encode_score, encode_status
+from robot_stack.transport.codec import decode_label, decode_mark, encode_score, encode_status
 from robot_stack.transport.handshake import check_hello
 from robot_stack.transport.push_stream import PushStream
 from robot_stack.transport.service import add_learner
@@ -162,6 +162,10 @@ class _Servicer:
             )
         self._backend.label(label)
         return pb.LabelReply()
+
+    def Mark(self, request: pb.StageMark, context: grpc.ServicerContext) -> pb.MarkReply:
+        self._backend.mark(decode_mark(request))
+        return pb.MarkReply()
 
     def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusReply:
         status = self._backend.status()

@@ -19,6 +19,7 @@ class LearnerStub:
     WatchParams: grpc.UnaryStreamMultiCallable
     WatchScores: grpc.UnaryStreamMultiCallable
     Label: grpc.UnaryUnaryMultiCallable
+    Mark: grpc.UnaryUnaryMultiCallable
     Status: grpc.UnaryUnaryMultiCallable
 
     def __init__(self, channel: grpc.Channel) -> None:

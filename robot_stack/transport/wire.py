@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from robot_stack.transport.access import bounds
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 """Raised whenever an older peer would misread a message."""
 
 MAX_MESSAGE_BYTES = 64 << 20

@@ -15,6 +15,7 @@ from robot_stack.types.params import Params
 from robot_stack.types.reason import Refusal
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.robot import RobotState, TeleopSample
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
 TIME_IS_UP = "time is up"
@@ -155,6 +156,10 @@ class StepSink(Protocol):
 
     def label(self, label: Label) -> None:
         """Hand over a verdict on an episode."""
+        ...
+
+    def mark(self, mark: StageMark) -> None:
+        """Hand over a mark of where a stage of an episode begins; never blocks on network or disk."""
         ...
 
 

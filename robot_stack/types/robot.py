@@ -61,5 +61,5 @@ class TeleopSample:
     session: str | None = ""
 
 
-EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss")
+EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "stage")
 """The events an operator can send, from any device; indices are their place on the wire."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from robot_stack.console.access import Gate
 from robot_stack.console.browser.app import Browser
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.relabels import Relabels, Tell
+from robot_stack.console.browser.staging import Staging
 from robot_stack.console.serving import AppServer, listen, page_address
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.datasets.store_view import open_store
@@ -102,14 +103,21 @@ def write_recorded(root: Path) -> None:
 
 
 @contextmanager
-def browsing(root: Path, token: str = "", tell: Tell | None = None) -> Iterator[Served]:
+def browsing(root: Path, token: str = "", tell: Tell | None = None, stages: Sequence[str] = ()) -> Iterator[Served]:
     """The page of a folder, for as long as it is served."""
     view = open_store(root)
     catalogue, relabels = Catalogue(view), Relabels(view.paths, tell)
     catalogue.refresh()
     out = root.with_name(f"{root.name}-made")
     listening = listen("127.0.0.1:0")
-    browser = Browser(catalogue, relabels, Maker(out), Gate(token, listening.getsockname()[1]), "monday")
+    browser = Browser(
+        catalogue,
+        relabels,
+        Staging(catalogue.view.paths, stages),
+        Maker(out),
+        Gate(token, listening.getsockname()[1]),
+        "monday",
+    )
     with AppServer(browser.app(), listening, browser.run):
         url = page_address(listening, "127.0.0.1", token)
         yield Served(url=url, root=root, out=out, catalogue=catalogue, relabels=relabels)

@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robot_stack.replay.annotations import MarkLog
 from robot_stack.types.command import Source
-from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, needs_chromium, says, sync_api, until
+from robot_stack.types.event import LabelSource
+from robot_stack.types.stages import StageMark
+from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, needs_chromium, picture, says, sync_api, until
 from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, Served, browsing, write_recorded
 from tests.datasets.data_rig import changed, contents, made_episode, made_spec, two_arm_spec, write_folder
 
@@ -302,3 +305,30 @@ def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(served, tab, schem
         assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in found]
         assert page.evaluate(STICKING_OUT) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_stages_are_marked_at_the_scrubber_accepted_and_removed(tmp_path, tab):
+    root = tmp_path / "monday"
+    write_recorded(root)
+    log = MarkLog(open_store(root).paths.stages)
+    log.open()
+    log.append(
+        StageMark(episode_id=HELPED, stage=2, frame=14, source=LabelSource.MODEL, stamp_unix_s=1.0, name="close")
+    )
+    with browsing(root, stages=("open", "fill", "close")) as served:
+        page = tab(served.url)
+        open_episode(page, HELPED)
+        says(page, ".marks .stage.proposed", "close?")
+        page.keyboard.press("Shift+ArrowRight")
+        shown(page, "frame 10 of 20")
+        page.keyboard.press("g")
+        says(page, "#stages", "fill from frame 10")
+        page.get_by_role("button", name="accept the mark of close").click()
+        until(lambda: len(open_store(root).marks_of(HELPED)) == 2, "the accepted mark", page)
+        sync_api.expect(page.locator(".marks .stage.proposed")).to_have_count(0, timeout=WAIT_MS)
+        sync_api.expect(page.locator(".marks .stage")).to_have_text(["fill", "close"], timeout=WAIT_MS)
+        picture(page, "browser-stages")
+        page.keyboard.press("g")
+        says(page, "#notice", "stage 1, must be of one that is not marked; that one is at frame 10, remove it first")
+        page.get_by_role("button", name="remove the mark of fill").click()
+        until(lambda: [mark.stage for mark in open_store(root).marks_of(HELPED)] == [2], "the removal", page)

@@ -12,10 +12,13 @@ import cv2
 import numpy as np
 import pytest
 
+from robot_stack.console.browser.staging import Staging
 from robot_stack.datasets.store_view import open_store
 from robot_stack.replay.durable import WriterLock
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.stages import StageMark
 from tests.console.browser_store import (
     ALONE,
     DEMO,
@@ -373,3 +376,50 @@ def test_beyond_this_machine_nothing_is_told_or_done_without_the_token(made: Pat
         for path, body in DOINGS.items():
             assert served.post(path, body)[0] == 401
         assert not served.out.exists()
+
+
+# stages --------------------------------------------------------------------------------------------------------------
+def mark_of(episode_id: str, stage: int, frame: int, *, removed: bool = False) -> dict[str, object]:
+    return {"episode": episode_id, "stage": stage, "frame": frame, "removed": removed}
+
+
+def test_a_stage_is_marked_and_removed_and_nothing_of_the_episode_changes(tmp_path: Path) -> None:
+    root = tmp_path / "monday"
+    write_recorded(root)
+    before = contents(root / "episodes")
+    with browsing(root, stages=("open", "close")) as served:
+        assert served.json("api/list")["stages"] == ["open", "close"]
+        assert served.post("api/mark", mark_of(HELPED, 1, 7)) == (200, b"{}")
+        assert rows(served)[HELPED]["stages"] == [{"stage": 1, "frame": 7, "name": "close"}]
+        for wrong, words in (
+            (mark_of(HELPED, 1, 9), "that one is at frame 7, remove it first"),
+            (mark_of(HELPED, 2, 9), "must be of one from 1 to 1: the task has open, close"),
+            (mark_of(ALONE, 1, LONG_STEPS + 1), f"must be within 1 and {LONG_STEPS}"),
+            (mark_of("nobody", 1, 3), "episode is 'nobody', must be one of the 3"),
+        ):
+            code, said = served.post("api/mark", wrong)
+            assert (code, words in said.decode()) == (409, True), said
+        assert served.post("api/mark", {"episode": HELPED, "stage": "two", "frame": 1, "removed": False})[0] == 400
+        assert served.post("api/mark", mark_of(HELPED, 1, 7, removed=True))[0] == 200
+        assert rows(served)[HELPED]["stages"] == []
+    assert [mark.removed for mark in open_store(root).marks] == [False, True]
+    assert contents(root / "episodes") == before
+
+
+def test_while_a_learner_writes_the_store_it_is_told_of_a_mark(tmp_path: Path) -> None:
+    root = tmp_path / "monday"
+    write_recorded(root)
+    told: list[StageMark] = []
+    staging = Staging(open_store(root).paths, (), told.append)
+    lock = WriterLock(open_store(root).paths.lock)
+    lock.acquire()
+    try:
+        staging.set(open_store(root), HELPED, 1, 5, removed=False, now_unix_s=1.0)
+        with pytest.raises(SpecError, match="must be within 1 and 20"):
+            staging.set(open_store(root), HELPED, 1, 21, removed=False, now_unix_s=1.0)
+        with pytest.raises(StoreError, match="monday"):
+            Staging(open_store(root).paths).set(open_store(root), HELPED, 1, 5, removed=False, now_unix_s=1.0)
+    finally:
+        lock.release()
+    assert [(mark.episode_id, mark.stage, mark.frame) for mark in told] == [(HELPED, 1, 5)]
+    assert not open_store(root).marks

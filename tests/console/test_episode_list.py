@@ -136,3 +136,27 @@ def test_a_long_curve_is_thinned_and_keeps_its_ends():
     drawn = curve.to_json()["t"]
     assert len(drawn) <= MOST_POINTS + 1
     assert (drawn[0], drawn[-1]) == (0.0, 300.0)
+
+
+def test_the_stage_key_begins_the_next_stage_on_the_page_until_there_is_none() -> None:
+    heard = Heard(load_run("drawer"))
+    heard.events(("stage",), "browser", 0, 1.0)  # no episode runs
+    assert heard.stage_words() == ""
+    heard.episode("e", "demo", 0, 1.0)
+    assert heard.stage_words() == "stage 1 of 3: open"
+    for second in (2, 4, 6):
+        heard.events(("stage",), "keyboard", second * S, 1.0)
+    assert heard.stage_words() == "stage 3 of 3: close"
+    assert heard.curve.to_json()["marks"] == [(2.0, "fill"), (4.0, "close")]
+    assert "must be of one from 1 to 2: the task has open, fill, close; mark no more" in heard.log[-1]["text"]
+    heard.episode("f", "demo", 9 * S, 1.0)
+    assert heard.curve.to_json()["marks"] == []
+    assert heard.stage_words() == "stage 1 of 3: open"
+
+
+def test_a_task_without_named_stages_counts_them_once_one_is_marked() -> None:
+    heard = Heard(load_run("peg_insert"))
+    heard.episode("e", "demo", 0, 1.0)
+    assert heard.stage_words() == ""
+    heard.events(("stage",), "keyboard", S, 1.0)
+    assert heard.stage_words() == "stage 2"

@@ -19,6 +19,7 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType, back_id
 
 TASK = "peg_insert"
@@ -120,13 +121,25 @@ def label(episode_id: str, verdict: Verdict, source: LabelSource = LabelSource.O
     return Label(episode_id=episode_id, verdict=verdict, source=source, stamp_unix_s=at)
 
 
+def mark(episode_id: str, stage: int, frame: int, name: str = "", *, removed: bool = False) -> StageMark:
+    return StageMark(
+        episode_id=episode_id, stage=stage, frame=frame, source=LabelSource.OPERATOR, stamp_unix_s=1.0, name=name,
+        removed=removed,
+    )  # fmt: skip
+
+
 def write_folder(
-    root: Path, episodes: Sequence[StoredEpisode], labels: Sequence[Label] = (), back_text: str = ""
+    root: Path,
+    episodes: Sequence[StoredEpisode],
+    labels: Sequence[Label] = (),
+    back_text: str = "",
+    marks: Sequence[StageMark] = (),
 ) -> StoreView:
     """A folder of episodes on disk."""
     (root / "episodes").mkdir(parents=True)
     spec = episodes[0].spec
     store = NewStore(root=root, spec=spec, task=TASK, text=TEXT, back_text=back_text, labels=list(labels))
+    store.marks += marks
     for episode in episodes:
         store.write(episode)
     store.finish("test", [], {})

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError, RewardError, StoreError
-from robot_stack.types.event import Verdict
+from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.learner.bench import RULE, SPEC, Bench, header_of, label_of, steps_of, trust_of
 from tests.learner.driven import Driven
@@ -42,10 +44,13 @@ P = Source.POLICY
 TASK = load_run("peg_insert").task
 
 
-def _refitter(bench: Bench, settings: ProgressConfig = TINY, folder: Path | None = None) -> Refitter:
+def _refitter(
+    bench: Bench, settings: ProgressConfig = TINY, folder: Path | None = None, marks: Sequence[StageMark] = ()
+) -> Refitter:
     return Refitter(
         folder=folder or bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
         scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+        marks=lambda: marks,
     )  # fmt: skip
 
 
@@ -382,3 +387,29 @@ def test_restart_without_trust_goes_on_without_it(bench: Bench, tmp_path: Path) 
         assert again.replay.state_dict()["score_version"] is None
     finally:
         again.close()
+
+
+def test_a_fit_knows_the_stages_of_successes_whose_every_stage_is_marked(bench: Bench) -> None:
+    def mark(name: str, stage: int, frame: int, source: LabelSource = LabelSource.OPERATOR) -> StageMark:
+        return StageMark(episode_id=name, stage=stage, frame=frame, source=source, stamp_unix_s=1.0)
+
+    _demos(bench, 4)
+    _practise(bench, 1)
+    first, second, third, fourth, failed = list(bench.statistics.episodes)
+    marks = [
+        mark(first, 1, 2), mark(first, 2, 4), mark(second, 2, 4), mark(third, 1, 99),
+        mark(fourth, 1, 3, LabelSource.MODEL), mark(failed, 1, 2),
+    ]  # fmt: skip
+    job, _ = _refitter(bench, marks=marks)._job()
+    (task,) = job.tasks.values()
+    assert [episode.stage_starts for episode in task.episodes] == [(0, 2, 4), (), (), (), ()]
+
+
+def test_without_marks_a_fit_is_the_same_to_the_bit(bench: Bench) -> None:
+    _demos(bench, 3)
+    versions = [_refitter(bench, marks=marks)._job()[0].fit().version for marks in ((), [])]
+    unmarked = Refitter(
+        folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
+        trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+    )  # fmt: skip
+    assert {*versions, unmarked._job()[0].fit().version} == {versions[0]}

@@ -23,20 +23,20 @@ P = Source.POLICY
 
 
 class Model:
-    """Sees success wherever it is told to, in any words or only in those of its task."""
+    """Sees success wherever it is told to: where something has moved, or in a scene that stands still as well."""
 
     text = "put the red cube into the bowl"
 
-    def __init__(self, version: str, success: float, *, reads: bool = True) -> None:
-        self.version, self._success, self._reads = version, success, reads
+    def __init__(self, version: str, success: float, *, looks: bool = True) -> None:
+        self.version, self._success, self._looks = version, success, looks
 
     def standardised(self, frames: np.ndarray) -> np.ndarray:
         return frames
 
-    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         count = len(frames) - start
         moved = float(np.ptp(frames)) > 0 and not np.array_equal(frames[0], frames[-1])
-        here = self._success if moved and (text is None or not self._reads) else 0.0
+        here = self._success if moved or not self._looks else 0.0
         k = np.arange(start, len(frames), dtype=np.float32)
         return FrameScores(k / 100, np.full(count, here, np.float32), np.zeros(count, np.float32))
 
@@ -108,10 +108,10 @@ def test_claims_that_people_confirm_keep_trust(bench: Bench) -> None:
     assert not trust.lost
 
 
-def test_a_version_that_calls_another_task_done_is_not_trusted_at_all(bench: Bench) -> None:
+def test_a_version_that_calls_a_scene_at_its_start_done_is_not_trusted_at_all(bench: Bench) -> None:
     alarms: list[tuple[str, Alarm]] = []
     trust = trust_of(bench, alarms)
-    adopt(bench, trust, Model("deaf", 0.99, reads=False))
+    adopt(bench, trust, Model("blind", 0.99, looks=False))
     assert trust.lost
     assert alarms[0][1].kind == "canary"
     assert bench.replay.state_dict()["score_version"] is None

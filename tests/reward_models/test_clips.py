@@ -17,11 +17,9 @@ from reward_models.progress.clips import (
     progress_labels,
 )
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.text import other_task, text_features
 
 LENGTH = 41
-TEXT = "put the red cube into the bowl"
-PLAIN = ProgressConfig(window=8, rewind=0.0, recover=0.0, stall=0.0, mismatch=0.0, shuffle=0.0)
+PLAIN = ProgressConfig(window=8, rewind=0.0, recover=0.0, stall=0.0, shuffle=0.0)
 
 
 def numbered(*, success: bool = True, refused: bool = False) -> ScoredEpisode:
@@ -30,7 +28,7 @@ def numbered(*, success: bool = True, refused: bool = False) -> ScoredEpisode:
 
 
 def draw(episodes: list[ScoredEpisode], config: ProgressConfig, count: int) -> Clips:
-    return ClipSource(episodes, TEXT, config, np.random.default_rng(0)).draw(count)
+    return ClipSource(episodes, config, np.random.default_rng(0)).draw(count)
 
 
 def test_done_is_asked_of_the_end_and_the_start_but_not_between() -> None:
@@ -87,14 +85,6 @@ def test_refused_success_weighs_more() -> None:
     assert (clips.done[clips.weight == 7.0] == 0).all()
 
 
-def test_a_clip_of_another_task_has_no_progress_and_other_words() -> None:
-    clips = draw([numbered()], PLAIN.model_copy(update={"mismatch": 1.0}), 32)
-    assert (clips.progress == 0).all()
-    assert (clips.done == 0).all()
-    assert (np.abs(clips.text - text_features(TEXT)).max(axis=1) > 0).all()
-    assert np.array_equal(draw([numbered()], PLAIN, 1).text[0], text_features(TEXT))
-
-
 def test_a_clip_out_of_order_is_not_done_and_nobody_knows_how_far() -> None:
     clips = draw([numbered()], PLAIN.model_copy(update={"shuffle": 1.0}), 32)
     assert (clips.progress == UNKNOWN).all()
@@ -111,21 +101,6 @@ def test_marked_stages_count_by_their_share_of_all_demonstrations() -> None:
     assert (third == UNKNOWN).all()
     plain, _, _ = progress_labels([slow, ScoredEpisode(frames=fast.frames, success=True), failed])
     assert plain[30] == pytest.approx(30 / 39)
-
-
-def test_another_task_is_never_this_one() -> None:
-    rng = np.random.default_rng(0)
-    others = {other_task(TEXT, rng) for _ in range(300)}
-    assert TEXT not in others
-    assert len(others) > 50
-    assert any("cube into the bowl" in other for other in others)
-
-
-def test_words_make_the_text_not_its_case_or_stops() -> None:
-    assert np.array_equal(text_features("Open the drawer."), text_features("open the drawer"))
-    assert np.square(text_features("open the drawer")).mean() == pytest.approx(1.0)
-    assert (text_features("open the drawer") * text_features("open the cupboard")).mean() < 0.9
-    assert np.isfinite(text_features("?")).all()
 
 
 def test_recovered_clips_go_back_and_then_at_least_as_far_as_before() -> None:
@@ -152,3 +127,43 @@ def test_nothing_is_learned_from_frames_of_a_failure_that_are_ruled_out() -> Non
     assert (clips.done[mine][number >= 20] == UNKNOWN).all()
     assert (clips.done[mine][number < 20] == 0).all()
     assert (number >= 20).any()
+
+
+def staged(lengths: tuple[int, ...]) -> ScoredEpisode:
+    """A success that passes through the same states at its own pace in each stage: its only feature is the state."""
+    states = np.concatenate([k + np.arange(n) / n for k, n in enumerate(lengths)] + [np.array([float(len(lengths))])])
+    starts = tuple(int(start) for start in np.cumsum([0, *lengths[:-1]]))
+    return ScoredEpisode(frames=states.astype(np.float32)[:, None], success=True, stage_starts=starts)
+
+
+def targets_at(state: float, episodes: list[ScoredEpisode]) -> np.ndarray:
+    """The target of one and the same state in each episode."""
+    labels = progress_labels(episodes)
+    return np.array([np.interp(state, e.frames[:, 0], label) for e, label in zip(episodes, labels, strict=True)])
+
+
+@pytest.mark.parametrize("state", [0.5, 1.0, 1.25, 2.0, 2.75])
+def test_one_state_has_one_target_in_all_paces_once_stages_are_marked(state: float) -> None:
+    paces = [staged(lengths) for lengths in ((40, 20, 20), (10, 60, 10), (20, 20, 80), (30, 30, 30))]
+    plain = targets_at(state, [replace(episode, stage_starts=()) for episode in paces])
+    assert np.ptp(plain) > 0.1
+    assert np.ptp(targets_at(state, paces)) < 0.02
+
+
+def test_within_a_stage_the_target_is_linear_and_stages_have_their_mean_shares() -> None:
+    paces = [staged((10, 30)), staged((30, 10))]
+    first, second = progress_labels(paces)
+    assert (first[10], second[30]) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.5, abs=0.02))
+    for label, start in ((first, 10), (second, 30)):
+        assert np.ptp(np.diff(label[:start])) < 1e-9
+        assert np.ptp(np.diff(label[start:])) < 1e-3
+        assert (np.diff(label) > 0).all()
+
+
+def test_once_four_successes_are_marked_the_clock_says_nothing_of_the_others() -> None:
+    marked = [staged((10, 30))] * 4
+    unmarked = replace(staged((20, 20)), stage_starts=())
+    assert (progress_labels([*marked, unmarked])[-1] == UNKNOWN).all()
+    assert (progress_labels([*marked[:3], unmarked])[0] == np.linspace(0, 1, 41)).all()
+    odd = replace(unmarked, stage_starts=(0, 5, 9))
+    assert (progress_labels([*marked, odd])[0] == np.linspace(0, 1, 41)).all()

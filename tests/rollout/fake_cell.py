@@ -14,6 +14,7 @@ from robot_stack.types.help import HelpRequest
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal
 from robot_stack.types.reward import LiveScore
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from tests.learner.bench import SPEC, observation_of
 
@@ -145,6 +146,7 @@ class ListSink:
         self.headers: list[EpisodeHeader] = []
         self.steps: list[Step] = []
         self.labels: list[Label] = []
+        self.marks: list[StageMark] = []
 
     def begin(self, header: EpisodeHeader) -> None:
         self.headers.append(header)
@@ -154,6 +156,9 @@ class ListSink:
 
     def label(self, label: Label) -> None:
         self.labels.append(label)
+
+    def mark(self, mark: StageMark) -> None:
+        self.marks.append(mark)
 
 
 class FakeScores:

@@ -32,9 +32,10 @@ def _run(
     steps: int = STEPS,
     max_params_age_s: float | None = None,
     deterministic: bool = False,
+    stages: tuple[str, ...] = (),
 ) -> tuple[EpisodeOutcome, ListSink]:
     sink = ListSink()
-    limits = LoopLimits(episode_steps=steps, max_params_age_s=max_params_age_s)
+    limits = LoopLimits(episode_steps=steps, max_params_age_s=max_params_age_s, stages=stages)
     loop = ControlLoop(cell, SPEC, cell, limits)
     header = header_of(episode_id(4, kind, "a"), kind, seed=11)
     return loop.run_episode(header, policy, sink, scores=scores, deterministic=deterministic), sink
@@ -287,3 +288,23 @@ def test_episode_ids_sort_by_number() -> None:
     ids = [episode_id(number, EpisodeKind.ONLINE, "a") for number in (2, 10, 100_000)]
     assert ids == sorted(ids)
     assert episode_id(1, EpisodeKind.DEMO, "a") != episode_id(1, EpisodeKind.DEMO, "b")
+
+
+def test_a_stage_that_an_operator_marks_begins_at_the_frame_that_is_shown_then() -> None:
+    cell = FakeCell(events={2: "stage", 4: "stage"})
+    outcome, sink = _run(cell, FakePolicy(), stages=("open", "fill", "close"))
+    assert [(mark.stage, mark.frame, mark.name) for mark in sink.marks] == [(1, 2, "fill"), (2, 4, "close")]
+    assert {mark.episode_id for mark in sink.marks} == {outcome.header.episode_id}
+    assert {mark.source for mark in sink.marks} == {LabelSource.OPERATOR}
+    assert outcome.marks == tuple(sink.marks)
+    assert outcome.steps == STEPS
+
+
+def test_a_mark_after_the_last_stage_or_at_the_first_frame_changes_nothing_and_is_told() -> None:
+    cell = FakeCell(events={0: "stage", 2: "stage", 4: "stage"})
+    outcome, sink = _run(cell, FakePolicy(), stages=("open", "close"))
+    assert [mark.frame for mark in sink.marks] == [2]
+    first, last = outcome.refused_marks
+    assert "at frame 0, must be within 1" in first
+    assert "must be of one from 1 to 1: the task has open, close; mark no more" in last
+    assert outcome.steps == STEPS

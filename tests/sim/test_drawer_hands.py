@@ -12,6 +12,7 @@ from robot_stack.config.teleop_parts import OperatorConfig
 from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
 from robot_stack.rollout.evaluate import NullSink
 from robot_stack.types.observation import Observation
+from robot_stack.types.stages import stage_starts
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 from robot_stack.workcell.local_cell import see
@@ -19,6 +20,7 @@ from sim.drawer_hands import DrawerHands
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
 from sim.tasks.drawer import Drawer, Stage
+from tests.run.fake_cell import ListSink
 
 SCALE = np.array([[0.15, 0.15, 0.15, 0.9, 0.9, 0.9]])
 TICK_NS = 20_000_000
@@ -269,3 +271,18 @@ def test_the_operator_goes_on_from_the_middle_of_the_task(
     task = put(trial, open_m=open_m, block_m=block_m)
     assert task.stage(trial.cell.world.data) == begins_with
     assert trial.finish().success
+
+
+@pytest.mark.long
+def test_a_scripted_operator_that_is_told_to_marks_both_stages_of_a_demonstration() -> None:
+    run = load_run("drawer", ["teleop.operator.marks_stages=true"])
+    cell, sink = build_local_cell(run, seed=1), ListSink()
+    header = EpisodeHeader(episode_id="e", kind=EpisodeKind.DEMO, task="drawer", actor="a", started_unix_s=0.0, seed=3)
+    limits = LoopLimits(episode_steps=run.task.episode_steps, stages=run.task.stages)
+    outcome = ControlLoop(cell, run.spec(), cell, limits).run_episode(header, None, sink)
+    cell.close()
+    assert outcome.end is EndReason.SUCCESS
+    assert [(mark.stage, mark.name) for mark in sink.marks] == [(1, "fill"), (2, "close")]
+    starts = stage_starts(sink.marks, outcome.steps + 1, 3)
+    assert min(np.diff([*starts, outcome.steps + 1])) > 20
+    assert outcome.refused_marks == ()

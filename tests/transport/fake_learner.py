@@ -25,6 +25,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
 
 TASK = "peg"
@@ -123,6 +124,7 @@ class FakeLearner:
         self.disk: dict[str, list[Step]] = {}
         self.memory: dict[str, list[Step]] = {}
         self.labels: dict[tuple[str, str, float], Label] = {}
+        self.marks: dict[StageMark, None] = {}
         self.label_calls = 0
         self.appends = 0
         self.hellos = 0
@@ -188,6 +190,10 @@ class FakeLearner:
         with self.changed:
             self.label_calls += 1
             self.labels.setdefault((label.episode_id, label.source.value, label.stamp_unix_s), label)
+
+    def mark(self, mark: StageMark) -> None:
+        with self.changed:
+            self.marks.setdefault(mark)
 
     def publish(self, params: Params) -> None:
         with self.changed:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import ParamsSource, ScoreSource, StepSink
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark
 from tests.transport.fake_learner import SPEC, TASK, FakeLearner, equal_steps, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
@@ -342,6 +344,26 @@ def test_a_label_arrives_after_the_steps_before_it_and_once(serve: Serve, connec
     assert client.wait_acked(TIMEOUT_S)
     assert list(backend.labels.values()) == [make_label("e")]
     assert backend.label_calls == 2
+
+
+def test_a_stage_mark_waits_for_the_steps_before_it_and_for_a_learner_that_is_away(
+    serve: Serve, connect: Connect
+) -> None:
+    address = free_address()
+    client = connect(address)
+    record(client, "e", 3)
+    mark = StageMark(episode_id="e", stage=1, frame=2, source=LabelSource.OPERATOR, stamp_unix_s=1.5e9, name="fill")
+    client.mark(mark)
+    client.mark(replace(mark, removed=True))
+    client.close(timeout_s=0.0)
+    backend = FakeLearner(auto_flush=False)
+    serve(backend, address)
+    again = connect(address)
+    assert wait_until(lambda: len(backend.memory.get("e", ())) == 3)
+    assert not backend.marks
+    backend.flush()
+    assert again.wait_acked(TIMEOUT_S)
+    assert list(backend.marks) == [mark, replace(mark, removed=True)]
 
 
 def test_a_label_survives_a_learner_that_is_away(serve: Serve, connect: Connect) -> None:

@@ -24,7 +24,14 @@ from robot_stack.transport.access.security import open_channel
 from robot_stack.transport.access.sessions import Method, Role, Sessions
 from robot_stack.transport.calls import LearnerAwayError, send_label
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.codec import decode_header, decode_label, decode_status, encode_header, encode_step
+from robot_stack.transport.codec import (
+    decode_header,
+    decode_label,
+    decode_mark,
+    decode_status,
+    encode_header,
+    encode_step,
+)
 from robot_stack.transport.roster import Roster
 from robot_stack.transport.server import LearnerServer
 from robot_stack.transport.service import LearnerStub
@@ -91,7 +98,7 @@ def half_open(channel: grpc.Channel, method: str) -> grpc.Call:
 
 # ------------------------------------------------------------------------------------------- whose place it is
 @pytest.mark.parametrize(("token", "expected"), [(None, Refusal.TOKEN_MISSING), (TOKEN, Refusal.HELLO_MISSING)])
-@pytest.mark.parametrize("method", ["PushSteps", "WatchParams", "WatchScores", "Label", "Status"])
+@pytest.mark.parametrize("method", ["PushSteps", "WatchParams", "WatchScores", "Label", "Mark", "Status"])
 def test_every_call_needs_the_token_and_a_hello(
     crowd: Callable[..., grpc.Channel], backend: FakeLearner, token: object, expected: Refusal, method: str
 ) -> None:
@@ -115,7 +122,7 @@ def test_watches_without_a_hello_hold_no_place(
     assert wait_until(lambda: client.link, 5.0), client.last_error
 
 
-@pytest.mark.parametrize("method", ["Hello", "Label", "Status", "WatchParams", "PushSteps"])
+@pytest.mark.parametrize("method", ["Hello", "Label", "Mark", "Status", "WatchParams", "PushSteps"])
 def test_strangers_who_send_nothing_hold_no_place(
     crowd: Callable[..., grpc.Channel], address: str, connect: Connect, method: str
 ) -> None:
@@ -380,6 +387,10 @@ def test_refused_episodes_of_a_stream_are_bounded(
     [
         (decode_label, pb.Label(**{**GOOD, "stamp_unix_s": 1e300}), "stamp_unix_s is"),
         (decode_label, pb.Label(**{**GOOD, "verdict": "x" * 9999}), "verdict is 'x{40}', must be one of"),
+        (decode_mark, pb.StageMark(episode_id="e", stage=9999, source="operator"), "stage of a stage mark is 9999"),
+        (decode_mark, pb.StageMark(episode_id="e", frame=2**40, source="operator"), "frame of a stage mark is"),
+        (decode_mark, pb.StageMark(episode_id="e", source="me"), "source of the stage mark is 'me', must be one of"),
+        (decode_mark, pb.StageMark(episode_id="../e", source="operator"), "episode id is '../e'"),
         (decode_header, pb.EpisodeHeader(episode_id="e", kind="demo", reset="nominal", actor="x" * 200), "actor"),
         (decode_header, pb.EpisodeHeader(episode_id="e", kind="demo", reset="nominal", task="x" * 200), "task"),
         (decode_status, pb.StatusReply(phase="x" * 300), "length of phase is 300"),

@@ -24,7 +24,7 @@ def test_the_committed_code_is_what_the_proto_says(tmp_path: Path) -> None:
 
 def test_the_stub_declares_and_has_every_call_of_the_proto() -> None:
     calls = [method.name for method in learner_pb2.DESCRIPTOR.services_by_name["Learner"].methods]
-    assert calls == ["Hello", "PushSteps", "WatchParams", "WatchScores", "Label", "Status"]
+    assert calls == ["Hello", "PushSteps", "WatchParams", "WatchScores", "Label", "Mark", "Status"]
     assert list(LearnerStub.__annotations__) == calls
     with grpc.insecure_channel("127.0.0.1:1") as channel:
         stub = LearnerStub(channel)

@@ -79,12 +79,17 @@ def label() -> pb.Label:
     return pb.Label(episode_id="000000-online-actor-1", verdict="discard", source="operator", stamp_unix_s=1.0)
 
 
+def mark() -> pb.StageMark:
+    return pb.StageMark(episode_id="000000-online-actor-1", stage=1, frame=3, source="operator", stamp_unix_s=1.0)
+
+
 CALLS: dict[str, Callable[[LearnerStub], object]] = {
     "Hello": lambda stub: stub.Hello(hello(), timeout=10),
     "PushSteps": lambda stub: list(stub.PushSteps(items(), timeout=10)),
     "WatchParams": lambda stub: next(stub.WatchParams(pb.WatchParamsRequest(), timeout=10)),
     "WatchScores": lambda stub: next(stub.WatchScores(pb.WatchScoresRequest(), timeout=10)),
     "Label": lambda stub: stub.Label(label(), timeout=10),
+    "Mark": lambda stub: stub.Mark(mark(), timeout=10),
     "Status": lambda stub: stub.Status(pb.StatusRequest(), timeout=10),
 }
 

@@ -7,22 +7,24 @@ import signal
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from robot_stack.cli.data.common import Said, find_data, run_of
 from robot_stack.config.resolve import load_resolved
 from robot_stack.console.access import Gate, is_local
 from robot_stack.console.browser.making import Maker
-from robot_stack.console.browser.relabels import Relabels, Tell
+from robot_stack.console.browser.relabels import Relabels
+from robot_stack.console.browser.staging import Staging
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.runs.paths import RunPaths
-from robot_stack.transport.access.security import actor_credentials
-from robot_stack.transport.calls import LearnerAwayError, send_label
+from robot_stack.transport.access.security import Credentials, actor_credentials
+from robot_stack.transport.calls import LearnerAwayError, send_label, send_mark
 from robot_stack.types.errors import ConfigError, RobotError
-from robot_stack.types.event import Label
 
 if TYPE_CHECKING:
     from robot_stack.console.serving import AppServer  # a bare installation has no server
+
+Word = TypeVar("Word", contravariant=True)
 
 NAME = "browser"
 """Of this peer, for a learner."""
@@ -43,7 +45,12 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is missing, must be installed; pip install 'robot-stack[console]'") from error
     view, run = find_data(name), run_of(name)
-    relabels = Relabels(view.paths, None if run is None else _teller(run))
+    relabels, staging = Relabels(view.paths), Staging(view.paths)
+    if run is not None:
+        resolved = load_resolved(RunPaths(run).resolved)
+        tell = partial(_tell, run, resolved.cell.learner_certs)
+        relabels = Relabels(view.paths, partial(tell, send_label))
+        staging = Staging(view.paths, resolved.task.stages, partial(tell, send_mark))
     maker = Maker(out or (view.root.with_name(f"{view.root.name}-made") if run is None else run / "made"))
     token = "" if is_local(host) else secrets.token_urlsafe(TOKEN_BYTES)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -56,7 +63,7 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
     gate = Gate(token, listening.getsockname()[1])
     catalogue = Catalogue(view)
     catalogue.refresh()
-    browser = Browser(catalogue, relabels, maker, gate, name)
+    browser = Browser(catalogue, relabels, staging, maker, gate, name)
     with serving.AppServer(browser.app(), listening, browser.run) as server:
         print(f"{serving.page_address(listening, host, token)}  (Ctrl-C ends it)", flush=True)
         _serve(server)
@@ -76,17 +83,16 @@ def _serve(server: AppServer) -> None:
             signal.signal(each, old)
 
 
-def _teller(run: Path) -> Tell:
-    """Return what brings a label to the learner of a run on this machine."""
-    resolved = load_resolved(RunPaths(run).resolved)
-    return partial(_tell, run, resolved.cell.learner_certs)
+class _Send(Protocol[Word]):
+    def __call__(self, address: str, word: Word, /, *, security: Credentials | None, name: str) -> None: ...
 
 
-def _tell(run: Path, certs: str | None, label: Label) -> None:
+def _tell(run: Path, certs: str | None, send: _Send[Word], word: Word) -> None:
+    """Bring a label or a stage mark to the learner of a run on this machine."""
     try:
         address = RunPaths(run).address.read_text().strip()
     except OSError as error:
         raise LearnerAwayError(
             f"address of the learner in {RunPaths(run).address} is unreadable, must be there while it runs; wait for it"
         ) from error
-    send_label(address, label, security=actor_credentials(certs, run), name=NAME)
+    send(address, word, security=actor_credentials(certs, run), name=NAME)

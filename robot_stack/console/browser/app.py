@@ -6,7 +6,7 @@
 | GET /api/list?known=N | episodes, verdicts that are not written yet; 204 if nothing has changed since N |
 | GET /api/episodes/ID | everything of a closed episode but its images |
 | GET /api/episodes/ID/frames/K | its K-th second of images, see `Films.get` |
-| POST /api/label, /api/undo, /api/trim, /api/export | what has been done |
+| POST /api/label, /api/undo, /api/mark, /api/trim, /api/export | what has been done |
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from robot_stack.console.access import Gate
-from robot_stack.console.browser.asked import MAX_BYTES, Asked, Export, Nothing, Relabel, Trims, asked
+from robot_stack.console.browser.asked import MAX_BYTES, Asked, Export, Mark, Nothing, Relabel, Trims, asked
 from robot_stack.console.browser.films import Films
 from robot_stack.console.browser.listed import listed
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.played import played
 from robot_stack.console.browser.relabels import Relabels
+from robot_stack.console.browser.staging import Staging
 from robot_stack.console.messages import PageError
 from robot_stack.console.web import HEADERS, PageFiles, refuse_host, refuse_origin, refuse_token
 from robot_stack.console.web import STATIC as SHARED
@@ -48,8 +49,8 @@ TICK_S = 0.5
 COURSES_AT_ONCE = 8
 """Episodes whose course is read between two looks."""
 JSON = "application/json"
-KEYS = {verdict.value: key_of(Device.BROWSER, verdict.value) for verdict in Verdict}
-"""A verdict has the key that it has everywhere."""
+KEYS = {act: key_of(Device.BROWSER, act) for act in (*Verdict, "stage")}
+"""A verdict and a stage mark have the keys that they have everywhere."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 log = logging.getLogger(__name__)
@@ -61,14 +62,18 @@ class Browser:
     Args:
         catalogue: Of the folder.
         relabels: Takes verdicts.
+        staging: Takes stage marks.
         maker: Writes trims and exports.
         gate: Who is let in.
         name: Of the run or dataset, as a person calls it.
     """
 
-    def __init__(self, catalogue: Catalogue, relabels: Relabels, maker: Maker, gate: Gate, name: str) -> None:
+    def __init__(
+        self, catalogue: Catalogue, relabels: Relabels, staging: Staging, maker: Maker, gate: Gate, name: str
+    ) -> None:
         self._catalogue = catalogue
         self._relabels = relabels
+        self._staging = staging
         self._maker = maker
         self._gate = gate
         self._name = name
@@ -84,7 +89,13 @@ class Browser:
             "/api/episodes/{id}": self._episode,
             "/api/episodes/{id}/frames/{range:int}": self._frames,
         }
-        do = {"/api/label": self._label, "/api/undo": self._undo, "/api/trim": self._trim, "/api/export": self._export}
+        do = {
+            "/api/label": self._label,
+            "/api/undo": self._undo,
+            "/api/mark": self._mark,
+            "/api/trim": self._trim,
+            "/api/export": self._export,
+        }
         return Starlette(
             routes=[
                 Route("/", self._index),
@@ -149,7 +160,12 @@ class Browser:
         if request.query_params.get("known") == f"{self._files.build}.{self._version}":
             return Response(status_code=204, headers=HEADERS)
         content = await asyncio.to_thread(listed, self._catalogue)
-        about = {"version": f"{self._files.build}.{self._version}", "name": self._name, "keys": KEYS}
+        about = {
+            "version": f"{self._files.build}.{self._version}",
+            "name": self._name,
+            "keys": KEYS,
+            "stages": self._staging.names,
+        }
         return _json({**about, **content, **waiting})
 
     async def _episode(self, request: Request) -> Response:
@@ -179,6 +195,17 @@ class Browser:
         await _body(Nothing, request)
         self._relabels.undo(time.monotonic_ns(), time.time())
         return _json(self._relabels.to_json(time.monotonic_ns()))
+
+    async def _mark(self, request: Request) -> Response:
+        said = await _body(Mark, request)
+        await asyncio.to_thread(self._set_mark, said)
+        return _json({})
+
+    def _set_mark(self, said: Mark) -> None:
+        view, now_unix_s = self._catalogue.view, time.time()
+        view.check_there([said.episode])
+        self._staging.set(view, said.episode, said.stage, said.frame, removed=said.removed, now_unix_s=now_unix_s)
+        self._catalogue.refresh()
 
     async def _trim(self, request: Request) -> Response:
         said = await _body(Trims, request)

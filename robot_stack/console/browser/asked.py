@@ -20,6 +20,15 @@ class Relabel(PageMessage):
     verdict: Verdict
 
 
+class Mark(PageMessage):
+    """A stage that begins at a frame of an episode, or no longer does."""
+
+    episode: EpisodeId
+    stage: Count
+    frame: Count
+    removed: bool = False
+
+
 class Nothing(PageMessage):
     """A request that needs no more words."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from robot_stack.datasets.catalogue import Catalogue, Course, Entry
 from robot_stack.types.command import IN_HAND, Source
+from robot_stack.types.stages import StageMark
 
 
 def listed(catalogue: Catalogue) -> dict[str, Any]:
@@ -39,8 +40,14 @@ def _row(entry: Entry, course: Course | None) -> dict[str, Any]:
             {"verdict": each.verdict.value, "source": each.source.value, "at": each.stamp_unix_s, "note": each.note}
             for each in entry.labels
         ],
+        "stages": [_mark(each) for each in entry.marks],
+        "proposed": [_mark(each) for each in entry.proposed],
         "course": None if course is None else _course(course),
     }
+
+
+def _mark(mark: StageMark) -> dict[str, Any]:
+    return {"stage": mark.stage, "frame": mark.frame, "name": mark.name}
 
 
 def _course(course: Course) -> dict[str, Any]:

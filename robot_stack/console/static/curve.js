@@ -3,6 +3,7 @@
 const HEIGHT = 260;
 let plot = null;
 let spans = [];
+let marks = [];
 let threshold = null;
 let limit = 1;
 let elapsed = 0;
@@ -62,6 +63,28 @@ function drawThreshold(chart) {
   ctx.restore();
 }
 
+// where an operator marked that a stage begins
+function drawMarks(chart) {
+  const { ctx, bbox } = chart;
+  ctx.save();
+  ctx.textAlign = "left";
+  ctx.textBaseline = "top";
+  for (const [at, name] of marks) {
+    const x = chart.valToPos(at, "x", true);
+    ctx.strokeStyle = ctx.fillStyle = colour("ink");
+    ctx.lineWidth = 2;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.strokeStyle = colour("card");
+    ctx.lineWidth = 5;
+    ctx.strokeText(name, x + 4, bbox.top + 4);
+    ctx.fillText(name, x + 4, bbox.top + 4);
+  }
+  ctx.restore();
+}
+
 export function layCurve(limitS) {
   limit = limitS;
   const room = document.getElementById("plot");
@@ -76,7 +99,7 @@ export function layCurve(limitS) {
       { label: "success", stroke: colour("ink"), width: 2, dash: [8, 5], spanGaps: true },
     ],
     axes: [{ label: "s", size: 34, labelSize: 14, ...look }, { size: 34, ...look }],
-    hooks: { drawClear: [drawSpans], draw: [drawThreshold] },
+    hooks: { drawClear: [drawSpans], draw: [drawThreshold, drawMarks] },
   };
   plot = new uPlot(options, [[], [], []], room);
   if (watcher) watcher.disconnect();
@@ -87,6 +110,7 @@ export function layCurve(limitS) {
 export function showCurve(curve) {
   told = curve;
   spans = curve.spans;
+  marks = curve.marks;
   threshold = curve.threshold;
   if (plot) plot.setData([curve.t, curve.progress, curve.success]);
 }

@@ -2,14 +2,14 @@
 import { Once, onKept, onPress } from "./buttons.js";
 
 const NAMES = { " ": "space", Escape: "esc", ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
-const ROOMS = { verdicts: ["success", "failure", "discard"], going: ["reset_done", "arm", "dismiss"], clearing: ["clear_stop"] };
+const ROOMS = { verdicts: ["success", "failure", "discard"], going: ["stage", "reset_done", "arm", "dismiss"], clearing: ["clear_stop"] };
 const VERDICTS = ROOMS.verdicts;
 const CLEAR_MS = 1000;
 // the state of the banner in which a press has a meaning
 const ONLY_IN = { clear_stop: "stop", dismiss: "asks" };
 const WORDS = {
   success: "success", failure: "failure", discard: "discard", reset_done: "reset done", arm: "arm / resume",
-  clear_stop: "clear the stop", dismiss: "dismiss",
+  clear_stop: "clear the stop", dismiss: "dismiss", stage: "next stage",
 };
 
 // The name that the key table has for a key: by what is printed on it, on other alphabets by its place.
@@ -21,9 +21,11 @@ export function keyName(event) {
 }
 
 const ENABLING = ["arm", "clear_stop"];
-// what a page has a button for: a policy that never asks for help is never dismissed
-const may = ({ rights, asks }, what) =>
-  what === "dismiss" ? asks && rights.dismiss : rights.enable || !ENABLING.includes(what);
+// what a page has a button for: a policy that never asks for help is never dismissed, a task of one stage has no next
+const may = ({ rights, asks, stages }, what) => {
+  if (what === "stage") return stages.length > 0;
+  return what === "dismiss" ? asks && rights.dismiss : rights.enable || !ENABLING.includes(what);
+};
 const writing = (element) => element && /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
 
 export class Keys {

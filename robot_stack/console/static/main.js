@@ -63,6 +63,7 @@ const link = new Link({
       keepReport(now.over, link.token);
       set("phi", share(now.score && now.score.progress));
       set("success", share(now.score && now.score.success));
+      set("stage", now.stage);
       showTime(now.episode ? now.episode.s : 0);
     }
     if (parts.curve) showCurve(parts.curve);

@@ -61,6 +61,7 @@ def _rows(episode: StoredEpisode, labels: Sequence[Label], view: StoreView) -> I
         "header": asdict(episode.header),
         "end": episode.end.value,
         "labels": [asdict(label) for label in labels],
+        "stages": [asdict(mark) for mark in view.marks_of(episode.header.episode_id)],
         "spec": json.loads(spec.to_json()),
         "task": view.task,
         "text": view.text_of(episode.header),

@@ -30,6 +30,7 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark
 
 DAMAGES = (
     OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
@@ -70,8 +71,8 @@ class LeRobotFolder:
         """Return the task in words, as the robot was told it in an episode."""
         return _told(self.episodes[number]) or self.text
 
-    def read(self, number: int) -> tuple[StoredEpisode, list[Label]]:
-        """Read one episode and its labels.
+    def read(self, number: int) -> tuple[StoredEpisode, list[Label], list[StageMark]]:
+        """Read one episode, its labels and its stage marks.
 
         Raises:
             StoreError: If it is damaged or does not fit.
@@ -89,7 +90,7 @@ class LeRobotFolder:
             header = {"episode_id": name, "kind": "demo", "task": self.task, "actor": "lerobot", "started_unix_s": 0.0}
             if rest is not None:
                 header = json.loads(rest)["header"]
-            return foreign_episode(rows, images, header, self.spec), []
+            return foreign_episode(rows, images, header, self.spec), [], []
 
     def close(self) -> None:
         """Close the video files that were read from."""
@@ -143,13 +144,14 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
         try:
             for number in range(len(source.episodes)):
                 on_episode("imported", number + 1, len(source.episodes))
-                episode, labels = source.read(number)
+                episode, labels, marks = source.read(number)
                 if episode.header.first_task:
                     store.text = source.told(number)
                 else:
                     store.back_text = source.told(number)
                 store.write(episode)
                 store.labels += labels
+                store.marks += marks
         finally:
             source.close()
         store.finish(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_stack.datasets.lerobot import layout
-from robot_stack.datasets.told import header_of, labels_of
+from robot_stack.datasets.told import header_of, labels_of, marks_of
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -18,6 +18,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.spec import Spec
+from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason
 
 
@@ -62,14 +63,15 @@ def rows_of(
     }
 
 
-def rest_of(episode: StoredEpisode, labels: Sequence[Label]) -> str:
-    """Return as JSON what the rows do not say: header, end, labels, and the numbers of the last frame."""
+def rest_of(episode: StoredEpisode, labels: Sequence[Label], marks: Sequence[StageMark]) -> str:
+    """Return as JSON what the rows do not say: header, end, labels, stage marks, and the numbers of the last frame."""
     assert episode.end is not None
     last = {c.name: episode.arrays[c.name][-1].tolist() for c in layout.plain_columns(episode.spec) if c.per_frame}
     rest = {
         "header": asdict(episode.header),
         "end": episode.end.value,
         "labels": [asdict(label) for label in labels],
+        "stages": [asdict(mark) for mark in marks],
         "last": last,
     }
     return json.dumps(rest, sort_keys=True)
@@ -77,8 +79,8 @@ def rest_of(episode: StoredEpisode, labels: Sequence[Label]) -> str:
 
 def episode_from(
     rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], rest: str, spec: Spec
-) -> tuple[StoredEpisode, list[Label]]:
-    """Rebuild an episode and its labels; the inverse of `rows_of` and `rest_of`.
+) -> tuple[StoredEpisode, list[Label], list[StageMark]]:
+    """Rebuild an episode, its labels and its stage marks; the inverse of `rows_of` and `rest_of`.
 
     Args:
         rows: Feature -> T rows.
@@ -91,7 +93,7 @@ def episode_from(
         raw = json.loads(rest)
         last = raw["last"]
         header, end = header_of(raw["header"]), EndReason(raw["end"])
-        labels = labels_of(raw["labels"])
+        labels, marks = labels_of(raw["labels"]), marks_of(raw.get("stages", []))
         arrays = {IMAGE_PREFIX + name: values for name, values in images.items()}
         for column in layout.plain_columns(spec):
             values = rows[layout.feature_of(column)].astype(column.dtype).reshape(-1, *column.shape)
@@ -102,7 +104,7 @@ def episode_from(
             f"column {layout.EPISODE_COLUMN} of an episode is unreadable ({error!r}), must be as data export writes "
             "it; export the dataset again"
         ) from error
-    return StoredEpisode(header=header, spec=spec, end=end, arrays=arrays), labels
+    return StoredEpisode(header=header, spec=spec, end=end, arrays=arrays), labels, marks
 
 
 def foreign_episode(

@@ -20,8 +20,6 @@ from reward_models.alarms import (
     Watch,
     nearest_distance,
 )
-from reward_models.model_per_task import ModelPerTask, TaskModel
-from reward_models.progress.text import other_task
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.reward.rescoring import Rescorer
 from robot_stack.learner.reward.scoring import Scorer
@@ -34,7 +32,6 @@ from robot_stack.types.transition import EndReason, EpisodeKind
 
 JUDGED_AFTER = 2
 """Episodes that have begun since, by when an operator's verdict on an episode has come in."""
-CANARY_TEXTS = 5
 
 
 class ShapingScores:
@@ -246,32 +243,17 @@ class RewardMonitor:
         )
 
     def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
-        """Score frames that show no finished task as the words ask for it; an alarm if too many count as success."""
-        rng = np.random.default_rng(0)
-        own = {self._asked(model, self._scorer.inputs(name)).text: None for name in demos}
-        texts = {text: [other_task(text, rng) for _ in range(CANARY_TEXTS)] for text in own}
+        """Score the start of each demonstration, held for its whole length; an alarm if too many count as success."""
         false = []
         for name in demos:
             inputs = self._scorer.inputs(name)
-            asked = self._asked(model, inputs)
             threshold = self._thresholds[self._statistics.episodes[name].header.task_id]
-            if asked.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= threshold:
+            if model.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= threshold:
                 false.append(f"{name} standing at its start")
-            said = [
-                text
-                for text in texts[asked.text]
-                if asked.score(inputs, len(inputs) - 1, text=text).success[-1] >= threshold
-            ]
-            false += [f"{name} as {text!r}" for text in said]
-        count = len(demos) * (1 + CANARY_TEXTS)
-        if len(false) <= 0.05 * count:
+        if len(false) <= 0.05 * len(demos):
             return None
         return Alarm(
             kind="canary",
-            words=f"calls {len(false)} of {count} canaries a success, among them {false[0]}",
+            words=f"calls {len(false)} of {len(demos)} canaries a success, among them {false[0]}",
             episodes=tuple(demos),
         )
-
-    @staticmethod
-    def _asked(model: RewardNetwork, inputs: np.ndarray) -> TaskModel:
-        return model.of(inputs) if isinstance(model, ModelPerTask) else model

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.errors import ResumeError, RewardError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.spec import DIRECTION, Spec
+from robot_stack.types.stages import StageMark, counting, stage_starts
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,8 @@ class Known(NamedTuple):
 class Refitter:
     """The fits of a run's reward model: a new version scores every episode whole before it becomes the active one.
 
-    `thumbnails` are the columns [start, stop) of each camera's in the inputs that the scorer holds.
+    `thumbnails` are the columns [start, stop) of each camera's in the inputs that the scorer holds; `marks` returns the
+    stage marks of all episodes as they are now.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Refitter:
         metrics: MetricsLog,
         thumbnails: tuple[tuple[int, int], ...],
         seed: int,
+        marks: Callable[[], Iterable[StageMark]] = tuple,
     ) -> None:
         self._folder = folder
         self._thumbnails = thumbnails
@@ -77,6 +81,7 @@ class Refitter:
         self._ingest = ingest
         self._metrics = metrics
         self._seed = seed
+        self._marks = marks
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._fitted_at = 0
@@ -134,12 +139,17 @@ class Refitter:
     def _job(self) -> tuple[FitJob, Known]:
         """Return the fit on the episodes known now, and which these are."""
         accounts = self._accounts()
+        marked: dict[str, list[StageMark]] = defaultdict(list)
+        for mark in self._marks():
+            marked[mark.episode_id].append(mark)
         practised = len(self._statistics.ended(EpisodeKind.ONLINE))
         tasks = {
             turn.id: TaskToFit(
                 text=turn.text,
                 direction=turn.direction,
-                episodes=tuple(self._scored(a) for a in accounts if a.header.task_id == turn.id),
+                episodes=tuple(
+                    self._scored(a, marked[a.header.episode_id]) for a in accounts if a.header.task_id == turn.id
+                ),
             )
             for turn in self._task.turns
         }
@@ -162,15 +172,23 @@ class Refitter:
     def _written(self, version: str) -> RewardNetwork:
         return fitting.load_reward(RunPaths(self._folder).reward(version), version, self._settings)
 
-    def _scored(self, account: EpisodeAccount) -> ScoredEpisode:
+    def _scored(self, account: EpisodeAccount, marks: Iterable[StageMark]) -> ScoredEpisode:
+        frames = self._scorer.inputs(account.header.episode_id)
         return ScoredEpisode(
-            frames=self._scorer.inputs(account.header.episode_id),
+            frames=frames,
             success=account.success,
             done_frames=self._done_frames(account),
             refused=account.refused,
             progress=self._progress(account.header.episode_id) if account.success else None,
             thumbnails=self._thumbnails,
+            stage_starts=self._starts(account, marks, len(frames)),
         )
+
+    def _starts(self, account: EpisodeAccount, marks: Iterable[StageMark], frames: int) -> tuple[int, ...]:
+        """Return where an operator marked that the stages of a success begin; () unless all of them are marked."""
+        if not account.success or not account.header.first_task:
+            return ()
+        return stage_starts(counting(marks), frames, len(self._task.stages) or None)
 
     def _accounts(self) -> list[EpisodeAccount]:
         """Return the accounts to fit on, demonstrations first: the held-out episodes are taken from the front.

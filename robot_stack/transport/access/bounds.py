@@ -14,7 +14,7 @@ MAX_KNOWN_ACTORS = 256
 STREAMS_EACH = 2
 """Streams of one kind and one peer: the one it uses, and one that broke and that nobody has noticed yet."""
 CALLS_OF_ACTOR, CALLS_OF_OPERATOR = 6, 2
-"""Calls of one peer at once: three streams, one of them twice, a label and a status; a stream and a question."""
+"""Calls of one peer at once: three streams, one twice, a label or mark and a status; a stream and a question."""
 MAX_HELLOS = 16
 """Peers that may be saying Hello at once; of those that say nothing the one that waits longest gives way."""
 ROOM_TO_REFUSE = 48
@@ -43,6 +43,8 @@ MAX_SPEC_CHARS = 64 << 10
 """A spec of four arms and eight cameras is 4 KB."""
 MAX_LABEL_BYTES = 16 << 10
 """A note of `MAX_NOTE_CHARS` in any script, and the other fields."""
+MAX_MARK_BYTES = 4 << 10
+"""Two names and four numbers."""
 MAX_HELLO_BYTES = MAX_SPEC_CHARS + (16 << 10)
 MAX_QUESTION_BYTES = 1 << 10
 """Status and the watches: a number or nothing."""

@@ -34,6 +34,7 @@ REQUESTS: dict[Method, tuple[Callable[[bytes], Any], int]] = {
     Method.WATCH_PARAMS: (pb.WatchParamsRequest.FromString, bounds.MAX_QUESTION_BYTES),
     Method.WATCH_SCORES: (pb.WatchScoresRequest.FromString, bounds.MAX_QUESTION_BYTES),
     Method.LABEL: (pb.Label.FromString, bounds.MAX_LABEL_BYTES),
+    Method.MARK: (pb.StageMark.FromString, bounds.MAX_MARK_BYTES),
     Method.STATUS: (pb.StatusRequest.FromString, bounds.MAX_QUESTION_BYTES),
 }
 """Call -> how its message is read, and the most bytes of it."""

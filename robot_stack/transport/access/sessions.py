@@ -30,12 +30,13 @@ class Method(StrEnum):
     WATCH_PARAMS = "WatchParams"
     WATCH_SCORES = "WatchScores"
     LABEL = "Label"
+    MARK = "Mark"
     STATUS = "Status"
 
 
 ALLOWED = {
     Role.ACTOR: frozenset(Method) - {Method.HELLO},
-    Role.OPERATOR: frozenset({Method.WATCH_SCORES, Method.LABEL, Method.STATUS}),
+    Role.OPERATOR: frozenset({Method.WATCH_SCORES, Method.LABEL, Method.MARK, Method.STATUS}),
 }
 """Role -> what it may call after its Hello."""
 PLACES = {Role.ACTOR: bounds.MAX_ACTORS, Role.OPERATOR: bounds.MAX_OPERATORS}

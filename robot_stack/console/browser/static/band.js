@@ -5,9 +5,10 @@ const WORDS = { policy: "policy", human: "human", idle: "human, still", hold: "h
 const WORTH_A_WORD = 0.07;  // of the width; a shorter span is told by its colour, its pattern and its tooltip
 const SIGNS = { success: "✔", failure: "✖", discard: "⊘" };
 
-function marks(track, shareOf, labels) {
+function marks(track, shareOf, labels, stages) {
   const above = document.createElement("div");
   above.className = "marks";
+  above.append(...stages.map((each) => stageMark(each, shareOf)));
   const mark = document.createElement("span");
   const share = shareOf(track.episode.t.length - 1);
   mark.textContent = ending(track.episode, labels);
@@ -16,6 +17,18 @@ function marks(track, shareOf, labels) {
   above.append(mark);
   return above;
 }
+
+// where a stage begins; one that is only proposed has a dashed edge and a question mark
+function stageMark({ stage, frame, name, proposed }, shareOf) {
+  const mark = document.createElement("span");
+  mark.className = proposed ? "stage proposed" : "stage";
+  mark.textContent = `${stageName(stage, name)}${proposed ? "?" : ""}`;
+  mark.title = `stage ${stage} ${proposed ? "may begin, a model says," : "begins"} at frame ${frame}`;
+  mark.style.left = percent(shareOf(frame));
+  return mark;
+}
+
+export const stageName = (stage, name) => name || `stage ${stage}`;
 
 const percent = (share) => `${(100 * share).toFixed(3)}%`;
 
@@ -31,11 +44,11 @@ function ending(episode, labels) {
 }
 
 // `name`: whose band it is, where there are several; `labels`: null where a band above has told them
-export function makeBand(track, source, name, shareOf, kept, labels) {
+export function makeBand(track, source, name, shareOf, kept, labels, stages) {
   const root = document.createElement("div");
   root.className = "band";
   root.setAttribute("role", "img");
-  if (labels) root.append(marks(track, shareOf, labels));
+  if (labels) root.append(marks(track, shareOf, labels, stages));
   const strip = document.createElement("div");
   strip.className = "strip";
   const spans = spansOf(source);

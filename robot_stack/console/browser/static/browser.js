@@ -1,7 +1,7 @@
 // Puts the parts together: the list, the player, and what is done with an episode.
 import { TokenNeeded, episodePath, get, useToken } from "./api.js";
 import { onPress } from "./buttons.js";
-import { Desk } from "./desk.js";
+import { Desk, stagesOf } from "./desk.js";
 import { Library, KINDS } from "./library.js";
 import { Player } from "./player.js";
 
@@ -26,6 +26,7 @@ const library = new Library((id) => choose([id]), (id) => {
 });
 const player = new Player(notice);
 player.labels = (id) => library.find(id)?.labels || [];
+player.stages = (id) => stagesOf(library.find(id));
 const desk = new Desk(player, notice, () => refresh());
 
 function counts(said) {
@@ -44,8 +45,8 @@ function show(said) {
   at("task").textContent = said.task === said.text ? said.task : `${said.task}: ${said.text}`;
   at("counts").textContent = counts(said);
   document.title = `${said.name} · robot-stack`;
-  desk.lay(said.keys);
-  const told = () => JSON.stringify(open.map((episode) => player.labels(episode.id)));
+  desk.lay(said.keys, said.stages);
+  const told = () => JSON.stringify(open.map(({ id }) => [player.labels(id), player.stages(id)]));
   const before = told();
   library.show(said);
   desk.waiting(said);
@@ -107,8 +108,8 @@ function pressed(event) {
   const { target } = event;
   if (target.closest("select, textarea, input:not([type=range], [type=checkbox])")) return;
   if (event.key === " " && target.closest("button, summary, input[type=checkbox]")) return;  // it presses that
-  const verdict = Object.entries(desk.keys || {}).find(([, key]) => key === event.key.toLowerCase());
-  const act = verdict ? () => !event.repeat && desk.say(verdict[0]) : KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  const said = Object.entries(desk.keys || {}).find(([, key]) => key === event.key.toLowerCase());
+  const act = said ? () => !event.repeat && desk.press(said[0]) : KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (!act) return;
   event.preventDefault();
   act(event);

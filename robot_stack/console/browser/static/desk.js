@@ -1,5 +1,6 @@
-// What is known of the chosen episode, and what a person does with it: a verdict, a trim, an export.
+// What is known of the chosen episode, and what a person does with it: a verdict, a stage mark, a trim, an export.
 import { post } from "./api.js";
+import { stageName } from "./band.js";
 import { onPress } from "./buttons.js";
 import { copy } from "./figures.js";
 import { KINDS, numberOf, outcomeWords } from "./library.js";
@@ -22,6 +23,13 @@ function key(name) {
   return made;
 }
 
+export function stagesOf(row) {
+  if (!row) return [];
+  const marked = new Set(row.stages.map((mark) => mark.stage));
+  const proposed = row.proposed.filter((mark) => !marked.has(mark.stage)).map((mark) => ({ ...mark, proposed: true }));
+  return [...row.stages, ...proposed].sort((a, b) => a.frame - b.frame);
+}
+
 export class Desk {
   constructor(player, notice, refresh) {
     this.player = player;
@@ -41,16 +49,25 @@ export class Desk {
   }
 
   // lays the buttons, whose keys the server names
-  lay(keys) {
+  lay(keys, stages) {
     this.keys = keys;
+    this.names = stages;
     if (at("say").children.length) return;
     at("say").append(...VERDICTS.map((verdict) => button([key(keys[verdict]), ` ${verdict}`], () => this.say(verdict))));
+    at("stage-here").append(key(keys.stage), " a stage begins here");
+    onPress(at("stage-here"), () => this.press("stage"));
+  }
+
+  press(what) {
+    if (what === "stage") this.stageHere(); else this.say(what);
   }
 
   show(episode, row) {
     this.episode = episode;
+    this.row = row;
     at("desk").hidden = !episode;
     if (!episode || !row) return;
+    this.listStages(row);
     at("title").textContent = `Episode ${numberOf(episode.id)}${this.player.tracks.length > 1 ? " (A)" : ""}`;
     at("verdict").replaceChildren(outcomeWords(row), ` ${BY[row.by]}`);
     const facts = [
@@ -69,6 +86,31 @@ export class Desk {
       [term.textContent, text.textContent] = [name, value];
       return [term, text];
     }));
+  }
+
+  // marks and, of stages without one, what a model proposes
+  listStages(row) {
+    at("stages").replaceChildren(...stagesOf(row).map((mark) => {
+      const item = document.createElement("li");
+      item.className = mark.proposed ? "proposed" : "";
+      const name = stageName(mark.stage, mark.name);
+      const go = button([`${name} from frame ${mark.frame}${mark.proposed ? ", proposed" : ""}`], () => this.player.toFrame(mark.frame));
+      const act = button([mark.proposed ? "accept" : "✕"], () => this.stage(mark.stage, mark.frame, !mark.proposed));
+      act.setAttribute("aria-label", `${mark.proposed ? "accept" : "remove"} the mark of ${name}`);
+      item.append(go, act);
+      return item;
+    }));
+  }
+
+  // the stage after those that begin earlier
+  stageHere() {
+    if (!this.episode || this.player.tracks.length !== 1) { this.notice("one episode must be shown to be marked; end the comparison"); return; }
+    const [frame] = this.player.frames;
+    this.stage(1 + this.row.stages.filter((mark) => mark.frame < frame).length, frame, false);
+  }
+
+  async stage(stage, frame, removed) {
+    if (await this.ask("/api/mark", { episode: this.episode.id, stage, frame, removed })) this.refresh();
   }
 
   async say(verdict) {

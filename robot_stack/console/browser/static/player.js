@@ -20,6 +20,7 @@ export class Player {
     this.playing = false;
     this.kept = () => null;  // the frames of an episode that a trim keeps
     this.labels = () => [];  // what was said of an episode
+    this.stages = () => [];  // where its stages begin, marked or proposed
     this.signals = null;
     this.plots = new Plots(at("plots"), (version) => { for (const track of this.tracks) track.use(version); this.lay(); });
     onPress(at("play"), () => this.toggle());
@@ -102,7 +103,7 @@ export class Player {
     const kept = side ? null : this.kept(episode);
     const arms = episode.arms.length ? episode.arms : [{ name: "", source: episode.source }];
     return arms.map((arm, index) => makeBand(track, arm.source, [side, arm.name].filter(Boolean).join(" "),
-      shareOf, kept, index ? null : this.labels(episode.id)));
+      shareOf, kept, index ? null : this.labels(episode.id), this.stages(episode.id)));
   }
 
   more() {
@@ -147,6 +148,11 @@ export class Player {
       }
       return Boolean(images);
     }).every(Boolean);
+  }
+
+  toFrame(frame) {
+    this.stop();
+    this.seek(this.tracks[0].at(frame, this.by));
   }
 
   step(way) {

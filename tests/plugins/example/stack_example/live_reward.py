@@ -39,12 +39,11 @@ class NearestEnd:
         """Return frames (..., D) in shares of the whole way."""
         return ((frames - self._start) / self._way).astype(np.float32)
 
-    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
-        """Score the frames (T, D) from `start` on; under other words than its own, nothing is progress."""
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
+        """Score the frames (T, D) from `start` on."""
         left = np.linalg.norm(frames[start:] - self._end, axis=1) / self._way
-        known = text is None or text == self.text
-        progress = np.clip(1 - left, 0, 1).astype(np.float32) * known
-        success = (left < self._config.reach).astype(np.float32) * known
+        progress = np.clip(1 - left, 0, 1).astype(np.float32)
+        success = (left < self._config.reach).astype(np.float32)
         return FrameScores(progress, success, np.zeros_like(progress))
 
     def stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
