@@ -23,7 +23,7 @@ class JumpStartConfig(RLPDConfig):
     def _fits(self) -> Self:
         if self.guide_updates > self.pretrain_updates:
             raise ValueError(
-                f"guide_updates is {self.guide_updates}, must be at most pretrain_updates ({self.pretrain_updates}): "
-                "the guide is cloned before online training"
+                f"guide_updates is {self.guide_updates}, must be at most pretrain_updates ({self.pretrain_updates}); "
+                "the guide is cloned before online training, lower it"
             )
         return self

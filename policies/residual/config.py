@@ -19,7 +19,7 @@ class CorrectionConfig(RLPDConfig):
     @model_validator(mode="after")
     def _tick_by_tick(self) -> Self:
         if self.chunk > 1:
-            raise ValueError(f"chunk is {self.chunk}, must be 1: the base decides at every tick")
+            raise ValueError(f"chunk is {self.chunk}, must be 1, as the base decides at every tick; leave it out")
         return self
 
 
@@ -35,8 +35,8 @@ class ResidualConfig(CorrectionConfig):
     def _fits(self) -> Self:
         if self.base_updates > self.pretrain_updates:
             raise ValueError(
-                f"base_updates is {self.base_updates}, must be at most pretrain_updates ({self.pretrain_updates}): "
-                "the base is cloned before online training"
+                f"base_updates is {self.base_updates}, must be at most pretrain_updates ({self.pretrain_updates}); "
+                "the base is cloned before online training, lower it"
             )
         return self
 

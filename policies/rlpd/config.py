@@ -82,5 +82,5 @@ class RLPDConfig(BaseModel):
     def _runs_the_return(cls, chunk: int, info: ValidationInfo) -> int:
         n_step = info.data.get("n_step", 1)
         if chunk > 1 and n_step not in (1, chunk):
-            raise ValueError(f"n_step is {n_step}, must be 1 with chunk {chunk}: the return runs over the chunk")
+            raise ValueError(f"n_step is {n_step}, must be 1 with chunk {chunk}; the return runs over the chunk")
         return chunk

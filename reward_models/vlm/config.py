@@ -61,7 +61,7 @@ class ServerSettings(_Settings):
     def _token_in_the_clear(self) -> Self:
         parts = urlsplit(self.url)
         if self.token_env and parts.scheme == "http" and parts.hostname not in LOOPBACK:
-            raise ValueError(f"url is {self.url}, must be https where a token is sent beyond this machine")
+            raise ValueError(f"url is {self.url}, must be https where a token is sent beyond this machine; correct it")
         return self
 
 
@@ -76,7 +76,9 @@ class FamilySettings(_Settings):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if (self.weights is None) == (self.server is None):
-            raise ValueError("one of weights (in this process) and server (elsewhere) must be given, and only one")
+            raise ValueError(
+                "one of weights (in this process) and server (elsewhere) must be given, and only one; add or remove one"
+            )
         return self
 
 
@@ -140,5 +142,5 @@ class ClipSettings(_Settings):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if not self.low < self.high:
-            raise ValueError(f"low is {self.low}, must be below high, {self.high}")
+            raise ValueError(f"low is {self.low}, must be below high, {self.high}; swap or correct them")
         return self

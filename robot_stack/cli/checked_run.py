@@ -52,7 +52,12 @@ def _check_learning(resolved: ResolvedRun) -> None:
 
 
 def _check_scene(resolved: ResolvedRun) -> None:
-    if all(robot.backend == "sim" for robot in resolved.robots.values()):
-        from robot_stack.workcell.build import scene_settings
+    real = [name for name, robot in resolved.robots.items() if robot.backend != "sim"]
+    if real:
+        drawn = [name for name, camera in resolved.cameras.items() if camera.backend == "sim"]
+        text = f"camera is drawn by the simulator, must be a real one beside the real arm {real[0]}; name another model"
+        raise_if_any(resolved.mistake(f"cell.cameras.{name}.model", text) for name in drawn)
+    else:
+        from robot_stack.workcell.build import check_scene
 
-        scene_settings(resolved)
+        check_scene(resolved)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.transport.access.security import is_loopback
 from robot_stack.types.errors import ConfigError
 
 WIDEST_SETTING = 64
@@ -18,11 +19,20 @@ def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: P
     """Print the resolved run; the exit code is 0, or 1 if a file is wrong."""
     try:
         resolved = load_checked(name, overrides, root)
+        _check_start(resolved)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
     print(as_json_text(resolved) if as_json else as_table(resolved))
     return 0
+
+
+def _check_start(resolved: ResolvedRun) -> None:
+    """Refuse an earlier run that is not there, if the learner, which copies it once, is on this machine."""
+    start, address = resolved.run.start_from, resolved.cell.learner_address
+    if start is not None and is_loopback(address) and not Path(start.run).expanduser().is_dir():
+        text = f"folder is {start.run!r}, must be there, as the learner is on this machine; correct the path"
+        raise ConfigError(str(resolved.mistake("run.start_from.run", text)))
 
 
 def as_json_text(resolved: ResolvedRun) -> str:

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from robot_stack.config.files import patterns
 from robot_stack.config.section import Section, check_unique
 
 Factor = Annotated[float, Field(ge=-1e6, le=1e6)]
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
-Place = Annotated[str, Field(pattern=r"^(/|~/)", max_length=1000)]
+Place = Annotated[str, Field(pattern=patterns.PLACE, max_length=1000)]
 """A path that means the same wherever a process is started."""
 
 
@@ -87,7 +88,7 @@ class HttpBase(_Served):
     """A server that speaks the project's own protocol, docs/base-policies.md."""
 
     kind: Literal["http"]
-    url: Annotated[str, Field(pattern=r"^https?://[^\s/]+(/\S*)?$", max_length=500)]
+    url: Annotated[str, Field(pattern=patterns.HTTP, max_length=500)]
     """Where it listens."""
 
 
@@ -95,7 +96,7 @@ class OpenpiBase(_Served):
     """A websocket server of openpi, which speaks MessagePack."""
 
     kind: Literal["openpi"]
-    url: Annotated[str, Field(pattern=r"^wss?://[^\s/]+(/\S*)?$", max_length=500)]
+    url: Annotated[str, Field(pattern=patterns.WEBSOCKET, max_length=500)]
     """Where it listens."""
     state_key: Text = "observation/state"
     """Key of the state in its observations; those of the cameras are their names."""

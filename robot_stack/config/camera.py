@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from robot_stack.config.files import patterns
 from robot_stack.config.section import Section
 
 CapturePx = Annotated[int, Field(ge=8, le=8192)]
 PolicyPx = Annotated[int, Field(ge=8, le=1024)]
-Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$", max_length=256)]
+Topic = Annotated[str, Field(pattern=patterns.ROS_NAME, max_length=256)]
 """Name of a ROS topic; with a leading slash as it is, without one below the namespace of the cell."""
 
 
@@ -124,11 +125,11 @@ class V4l2CameraConfig(LiveCameraConfig):
 
     backend: Literal["v4l2"]
     """Read from the device, without a driver of ROS."""
-    device: Annotated[str, Field(pattern=r"^/dev/", max_length=256)] | None = None
+    device: Annotated[str, Field(pattern=patterns.DEVICE, max_length=256)] | None = None
     """Path, best one below /dev/v4l/by-path/. Belongs to a cell."""
     serial: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """Serial number, in quotes, as in the names below /dev/v4l/by-id/. Belongs to a cell."""
-    fourcc: Annotated[str, Field(pattern=r"^[A-Z0-9 ]{4}$")]
+    fourcc: Annotated[str, Field(pattern=patterns.FOURCC)]
     """Pixel format that is asked for: MJPG saves USB bandwidth, YUYV has no compression artefacts."""
     buffers: Annotated[int, Field(ge=1, le=8)] = 1
     """Of the driver; 1 keeps no old frame. Some devices then deliver half their rate: give those 2."""

@@ -9,16 +9,18 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.camera import Roi, Topic
 from robot_stack.config.collision import HeldPart, Surroundings
+from robot_stack.config.files import patterns
+from robot_stack.config.files.explain import PlacedError
 from robot_stack.config.kinematics import RosName
-from robot_stack.config.section import Name, Section, Share
+from robot_stack.config.section import Name, Quaternion, Section
 
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
 Turn = Annotated[float, Field(ge=-math.pi, le=math.pi)]
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 DdsReach = Literal["host", "network", "environment"]
-Namespace = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$", max_length=128)]
-Address = Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
+Namespace = Annotated[str, Field(pattern=patterns.NAMESPACE, max_length=128)]
+Address = Annotated[str, Field(pattern=patterns.IPV4)]
 
 
 class CameraMount(Section):
@@ -28,7 +30,7 @@ class CameraMount(Section):
     """Frame that it is fixed to."""
     position_m: Point
     """x, y, z in that frame."""
-    quaternion_xyzw: tuple[Share, Share, Share, Share]
+    quaternion_xyzw: Quaternion
     """Orientation of the optical frame: z forward, x right, y down."""
     error_m: Annotated[float, Field(ge=0, le=1)]
     """How far the views disagreed."""
@@ -43,7 +45,7 @@ class TaughtPose(Section):
     """One angle per joint."""
     position_m: Point
     """Of the TCP in the base frame."""
-    quaternion_xyzw: tuple[Share, Share, Share, Share]
+    quaternion_xyzw: Quaternion
     """Orientation of the TCP in the base frame."""
 
 
@@ -121,7 +123,7 @@ class CellArm(Section):
 class ConsoleConfig(Section):
     """The settings of the operator's page: where it is served."""
 
-    address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = "127.0.0.1:8642"
+    address: Annotated[str, Field(pattern=patterns.ADDRESS)] = "127.0.0.1:8642"
     """host:port; 0.0.0.0 is every network of this machine. Beyond loopback the page asks for a token."""
 
 
@@ -174,9 +176,7 @@ class CellConfig(Section):
     shell's own ROS variables say (RMW_IMPLEMENTATION, profiles, discovery), for CycloneDDS or Zenoh."""
     dds_peers: Annotated[tuple[Address, ...], Field(max_length=16)] = ()
     """IPv4 addresses of machines that multicast does not reach; with `dds_reach: network`."""
-    learner_address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = (
-        "127.0.0.1:50051"
-    )
+    learner_address: Annotated[str, Field(pattern=patterns.ADDRESS)] = "127.0.0.1:50051"
     """Where the learner listens, host:port, an IPv6 address in brackets. Beyond loopback it needs certificates."""
     console: ConsoleConfig = ConsoleConfig()
     """The operator's page."""
@@ -198,10 +198,12 @@ class CellConfig(Section):
     def _one_form(cls, arms: dict[str, CellArm], info: ValidationInfo) -> dict[str, CellArm]:
         given = [key for key in ("robot", "workspace") if info.data.get(key) is not None]
         if arms and given:
-            raise ValueError(f"{given[0]} is given beside arms, must be said of each arm; move it to its arm")
+            text = f"{given[0]} is given beside arms, must be said of each arm; move it to its arm"
+            raise PlacedError(text, beside=given[0])
         missing = [key for key in ("robot", "workspace") if key in info.data and key not in given]
         if not arms and missing:
-            raise ValueError(f"{missing[0]} is missing, must be given where there are no arms; add '{missing[0]}'")
+            text = f"{missing[0]} is missing, must be given where there are no arms; add '{missing[0]}'"
+            raise PlacedError(text, beside=missing[0])
         return arms
 
     @field_validator("teleop")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.section import Name, Section, check_unique
+from robot_stack.config.files.explain import PlacedError
+from robot_stack.config.section import Name, Section, check_names
 
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
 Near = Annotated[float, Field(ge=-2, le=2)]
@@ -42,16 +44,17 @@ class CollisionConfig(Section):
     @field_validator("capsules")
     @classmethod
     def _unique_names(cls, capsules: tuple[LinkCapsule, ...]) -> tuple[LinkCapsule, ...]:
-        check_unique([capsule.name for capsule in capsules], "names of capsules")
+        check_names([capsule.name for capsule in capsules], "names of capsules")
         return capsules
 
     @field_validator("unwatched")
     @classmethod
     def _known_names(cls, pairs: tuple[tuple[str, str], ...], info: ValidationInfo) -> tuple[tuple[str, str], ...]:
         names = [capsule.name for capsule in info.data.get("capsules", ())]
-        for name in (name for pair in pairs for name in pair):
-            if names and name not in names:
-                raise ValueError(f"unwatched names {name!r}, must be one of {names}; correct it")
+        for (row, pair), column in product(enumerate(pairs), (0, 1)):
+            if names and pair[column] not in names:
+                text = f"unwatched names {pair[column]!r}, must be one of {names}; correct it"
+                raise PlacedError(text, row, column)
         return pairs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -41,6 +41,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
         yield from _home(resolved, arm)
         yield from _driver(resolved, arm)
     yield from _apart(resolved)
+    yield from _table(resolved)
     yield from _one_person(resolved)
     yield from _pages(resolved)
     yield from _rates(resolved)
@@ -74,12 +75,7 @@ def _asking(resolved: ResolvedRun) -> Iterator[Mistake]:
         if isinstance(teleop, ScriptedTeleop) and looks_on_request(teleop) and resolved.run.asking is None:
             key = f"teleops.{name}.operator.attention" if name else "teleop.operator.attention"
             text = "input is 'on_request' in a run whose policy never asks, must be a share; add asking: {} to the run"
-            yield _mistake(resolved, key, text)
-
-
-def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
-    node, _ = resolved.tree.nearest(key.split("."))
-    return Mistake(mark=node.mark, key=key, text=text)
+            yield resolved.mistake(key, text)
 
 
 def _arm_names(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -87,11 +83,11 @@ def _arm_names(resolved: ResolvedRun) -> Iterator[Mistake]:
     for name in asked:
         if name not in there:
             text = f"there is no arm '{name}' in the cell{hint(name, there)}"
-            yield _mistake(resolved, f"task.arms.{name}", text)
+            yield resolved.mistake(f"task.arms.{name}", text)
     missing = [name for name in there if name not in asked]
     if asked and missing:
         text = f"arms are {', '.join(asked)}, must be those of the cell; add {', '.join(missing)}"
-        yield _mistake(resolved, "task.arms", text)
+        yield resolved.mistake("task.arms", text)
 
 
 def _key(resolved: ResolvedRun, arm: RunArm, key: str) -> str:
@@ -107,7 +103,7 @@ def _box_frame(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
     frame, base = arm.workspace.frame, arm.robot.base_frame
     if frame != base:
         text = f"input should be the robot's base frame '{base}' (got '{frame}'); give the box in that frame"
-        yield _mistake(resolved, _key(resolved, arm, "cell.workspace.frame"), text)
+        yield resolved.mistake(_key(resolved, arm, "cell.workspace.frame"), text)
 
 
 def _apart(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -122,14 +118,30 @@ def _apart(resolved: ResolvedRun) -> Iterator[Mistake]:
             how = f"overlap by {-gap:.3f} m" if gap <= 0 else f"are {gap:.3f} m apart"
             rule = f"must be at least {least_m} m apart (apart_m)" if least_m else "must be apart"
             text = f"workspaces of {one} and {other} {how} in the cell, {rule}; make one smaller or move a mount"
-            yield _mistake(resolved, f"cell.arms.{other}.workspace", text)
+            yield resolved.mistake(f"cell.arms.{other}.workspace", text)
+
+
+def _table(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse a table that all of an arm's box is under: its height is of the cell's frame, not above the floor."""
+    table_z_m = resolved.cell.surroundings.table_z_m
+    if table_z_m is None:
+        return
+    for name, arm in resolved.arms.items():
+        corners = np.array(list(product(*zip(arm.workspace.min_m, arm.workspace.max_m))))
+        top_m = float((arm.T_cell_base.rotation.apply(corners) + arm.T_cell_base.position_m)[:, 2].max())
+        if table_z_m >= top_m:
+            text = (
+                f"table is at {table_z_m} m, must be below the top of the workspace of {name} ({top_m:.3g} m); "
+                "give its height above the base of the arm"
+            )
+            yield resolved.mistake("cell.surroundings.table_z_m", text)
 
 
 def _one_person(resolved: ResolvedRun) -> Iterator[Mistake]:
     for name, teleop in resolved.teleops.items():
         if name and teleop.device == "scripted":
             text = "a scripted operator has a hand for each arm; give the cell one 'teleop' and the arms none"
-            yield _mistake(resolved, f"cell.arms.{name}.teleop", text)
+            yield resolved.mistake(f"cell.arms.{name}.teleop", text)
 
 
 def _pages(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -140,10 +152,10 @@ def _pages(resolved: ResolvedRun) -> Iterator[Mistake]:
         key = f"teleops.{name}.device" if name else "teleop.device"
         if real:
             text = f"a page moves simulated arms only, and {real[0]} is a real one; take a device at the robot"
-            yield _mistake(resolved, key, text)
+            yield resolved.mistake(key, text)
         elif name != moved[0]:
             text = f"a page moves the cell already, as the device of {moved[0]}; give the cell one 'teleop' instead"
-            yield _mistake(resolved, key, text)
+            yield resolved.mistake(key, text)
 
 
 def _action_scale(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
@@ -158,17 +170,18 @@ def _action_scale(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
                 f"{step} per step at {rate_hz} Hz is {speed:.4g} {unit}, must be at most the safety limit {limit} "
                 f"{unit}; lower it or run.rate_hz"
             )
-            yield _mistake(resolved, _key(resolved, arm, f"task.{name}"), text)
+            yield resolved.mistake(_key(resolved, arm, f"task.{name}"), text)
 
 
 def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
     rate_hz, safety = resolved.run.rate_hz, resolved.safety
     if safety.policy_timeout_s * rate_hz <= 1.0:
+        limit = resolved.mistake("safety.policy_timeout_s", "").mark
         text = (
-            f"input should be more than one control period, {1 / rate_hz:.4g} s at {rate_hz} Hz "
-            f"(got {safety.policy_timeout_s}); the robot would hold between any two actions, raise run.rate_hz"
+            f"{rate_hz} Hz is an action every {1 / rate_hz:.4g} s, must be less than policy_timeout_s "
+            f"({safety.policy_timeout_s} s, {limit}); the robot would hold between any two actions, raise run.rate_hz"
         )
-        yield _mistake(resolved, "safety.policy_timeout_s", text)
+        yield resolved.mistake("run.rate_hz", text)
     for name, teleop in resolved.teleops.items():
         if safety.teleop_timeout_s * teleop.rate_hz <= 1.0:
             key = f"teleops.{name}.rate_hz" if name else "teleop.rate_hz"
@@ -176,14 +189,14 @@ def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
                 f"input should be more than one sample of the device, {1 / teleop.rate_hz:.4g} s "
                 f"(got {safety.teleop_timeout_s}); raise {key}"
             )
-            yield _mistake(resolved, "safety.teleop_timeout_s", text)
+            yield resolved.mistake("safety.teleop_timeout_s", text)
     for name, camera in resolved.cameras.items():
         if camera.rate_hz < rate_hz:
             text = (
                 f"input should be at least run.rate_hz ({rate_hz}) (got {camera.rate_hz}); "
                 "raise it or lower run.rate_hz"
             )
-            yield _mistake(resolved, f"cameras.{name}.rate_hz", text)
+            yield resolved.mistake(f"cameras.{name}.rate_hz", text)
 
 
 def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -191,18 +204,18 @@ def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
     one, reset = not resolved.cell.arms, resolved.task.reset
     if one and reset.starts:
         text = "the cell has one arm, must be said with 'start' then; write its settings there"
-        yield _mistake(resolved, "task.reset.starts", text)
+        yield resolved.mistake("task.reset.starts", text)
         return
     if not one and reset.start is not None:
         text = f"the cell has the arms {', '.join(resolved.robots)}; say with 'starts' where each goes"
-        yield _mistake(resolved, "task.reset.start", text)
+        yield resolved.mistake("task.reset.start", text)
     if not one and resolved.cell.poses:
         text = f"the cell has the arms {', '.join(resolved.robots)}; move them to the 'poses' of their arm"
-        yield _mistake(resolved, "cell.poses", text)
+        yield resolved.mistake("cell.poses", text)
     for name in reset.starts:
         if name not in resolved.robots:
             text = f"there is no arm '{name}' in the cell{hint(name, resolved.robots)}"
-            yield _mistake(resolved, f"task.reset.starts.{name}", text)
+            yield resolved.mistake(f"task.reset.starts.{name}", text)
     for arm in resolved.arms.values():
         yield from _taught(resolved, arm)
         yield from _start(resolved, arm, "task.reset.start" if one else f"task.reset.starts.{arm.name}")
@@ -210,7 +223,7 @@ def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
         whose = None if camera.mount is None else camera.mount.arm
         if whose is not None and whose not in resolved.cell.arms:
             text = f"there is no arm '{whose}' in the cell{hint(whose, resolved.cell.arms)}"
-            yield _mistake(resolved, f"cell.cameras.{name}.mount.arm", text)
+            yield resolved.mistake(f"cell.cameras.{name}.mount.arm", text)
 
 
 def _taught(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
@@ -220,14 +233,14 @@ def _taught(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
         key, angles = f"{part}.{name}.joints_rad", pose.joints_rad
         if len(angles) != len(joints):
             text = f"{len(angles)} angles, must be {len(joints)}, one per joint of the robot; teach the pose again"
-            yield _mistake(resolved, key, text)
+            yield resolved.mistake(key, text)
             continue
         for joint, angle in zip(joints, angles):
             if not joint.min_rad <= angle <= joint.max_rad:
                 text = (
                     f"{joint.name} is {angle}, must be within [{joint.min_rad}, {joint.max_rad}]; teach the pose again"
                 )
-                yield _mistake(resolved, key, text)
+                yield resolved.mistake(key, text)
 
 
 def _start(resolved: ResolvedRun, arm: RunArm, key: str) -> Iterator[Mistake]:
@@ -237,14 +250,14 @@ def _start(resolved: ResolvedRun, arm: RunArm, key: str) -> Iterator[Mistake]:
     if start.pose not in arm.poses:
         legal = ", ".join(arm.poses) or "(none yet)"
         text = f"input should be one of the cell's poses, {legal} (got '{start.pose}'); robot-stack calibrate pose"
-        yield _mistake(resolved, f"{key}.pose", text)
+        yield resolved.mistake(f"{key}.pose", text)
     if start.path == "joints" and not isinstance(arm.robot.kinematics, DhKinematics | UrdfFile):
         have = "come over a topic" if arm.robot.kinematics else "are missing"
         text = (
             f"kinematics of robot {arm.robot.name} {have}, must be in its file for a way along the joints; "
             "write a table of them or the path of a URDF there, or take path: over"
         )
-        yield _mistake(resolved, f"{key}.path", text)
+        yield resolved.mistake(f"{key}.path", text)
 
 
 def _home(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
@@ -259,7 +272,7 @@ def _home(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
                 f"{middle + share * half:.4g}, the share of its range that safety.joint_range_share ({share}) leaves; "
                 "choose another home or raise that"
             )
-            yield _mistake(resolved, f"{part}.home_rad", text)
+            yield resolved.mistake(f"{part}.home_rad", text)
 
 
 def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -269,10 +282,10 @@ def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
         key, source = _source(camera)
         if isinstance(camera, V4l2CameraConfig) and not source:
             text = "field required with backend v4l2; give the cell's camera its 'serial', or else its 'device'"
-            yield _mistake(resolved, f"cameras.{name}.serial", text)
+            yield resolved.mistake(f"cameras.{name}.serial", text)
         elif source and (key, source) in taken:
             text = f"input is {source!r}, which is also that of {taken[key, source]}; give each camera its own"
-            yield _mistake(resolved, f"cameras.{name}.{key}", text)
+            yield resolved.mistake(f"cameras.{name}.{key}", text)
         elif source:
             taken[key, source] = name
 
@@ -295,7 +308,7 @@ def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
             "a forward velocity controller keeps the last speeds for ever, so that an arm whose commander has died "
             "goes on moving; take a joint trajectory, or say with cell.downstream_timeout_s what stops the arm"
         )
-        yield _mistake(resolved, f"{part}.backend", text)
+        yield resolved.mistake(f"{part}.backend", text)
     for name, hard, limit in (
         ("max_speed_m_s", robot.max_tcp_speed_m_s, safety.max_speed_m_s),
         ("max_rotation_speed_rad_s", robot.max_tcp_rotation_speed_rad_s, safety.max_rotation_speed_rad_s),
@@ -305,7 +318,7 @@ def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
                 f"input should be at most {hard:g} (got {limit:g}), the hard limit of robot {robot.name}: its process "
                 "refuses what is faster; lower it here"
             )
-            yield _mistake(resolved, f"safety.{name}", text)
+            yield resolved.mistake(f"safety.{name}", text)
     if isinstance(robot, ServoRobot) and robot.command_in == "unitless":
         for name, scale, limit in (
             ("linear_scale_m_s", robot.linear_scale_m_s, safety.max_speed_m_s),
@@ -316,10 +329,10 @@ def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
                     f"input should be at least the safety limit {limit} (got {scale}): Servo drops a unitless command "
                     "beyond 1; raise it here and in Servo's scale, or lower the limit"
                 )
-                yield _mistake(resolved, f"{part}.{name}", text)
+                yield resolved.mistake(f"{part}.{name}", text)
     if arm.action.gripper != "none" and robot.gripper is None:
         text = f"input should be 'none' (got '{arm.action.gripper}'): the robot has no gripper; add one there"
-        yield _mistake(resolved, _key(resolved, arm, "task.gripper"), text)
+        yield resolved.mistake(_key(resolved, arm, "task.gripper"), text)
 
 
 def _own_topics(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -332,7 +345,7 @@ def _own_topics(resolved: ResolvedRun) -> Iterator[Mistake]:
                 text = (
                     f"input is {topic!r}, which also commands arm {taken[full]}; give each arm a robot file of its own"
                 )
-                yield _mistake(resolved, f"robots.{name}.{key}", text)
+                yield resolved.mistake(f"robots.{name}.{key}", text)
             taken.setdefault(full, name)
 
 
@@ -341,11 +354,17 @@ def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:
     backends = {name: robot.backend for name, robot in resolved.robots.items()}
     real = [name for name, backend in backends.items() if backend != "sim"]
     if real and len(real) < len(backends):
-        text = f"backend is {backends[real[0]]!r} beside simulated arms, must be 'sim' for all arms or for none"
-        yield _mistake(resolved, f"robots.{real[0]}.backend", text)
+        text = (
+            f"backend is {backends[real[0]]!r} beside simulated arms, must be 'sim' for all arms or for none; name "
+            "other robots"
+        )
+        yield resolved.mistake(f"robots.{real[0]}.backend", text)
     elif real and resolved.task.reset.by == "sim":
-        text = f"input should be 'operator' (got 'sim'): arm {real[0]} is real, and nobody else puts its scene back"
-        yield _mistake(resolved, "task.reset.by", text)
+        text = (
+            f"input should be 'operator' (got 'sim'): arm {real[0]} is real, and nobody else puts its scene back; "
+            "write 'operator'"
+        )
+        yield resolved.mistake("task.reset.by", text)
 
 
 def _in_turn(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -357,14 +376,14 @@ def _in_turn(resolved: ResolvedRun) -> Iterator[Mistake]:
         return
     if resolved.run.training.protocol.max_level:
         text = "input should be 0 with task.backward: the scene stays as it was left, nobody goes back to a start"
-        yield _mistake(resolved, "run.training.protocol.max_level", text)
+        yield resolved.mistake("run.training.protocol.max_level", text)
     if resolved.run.training.demos < LEAST_DEMOS:
         have = resolved.run.training.demos
-        text = f"input should be {LEAST_DEMOS} at least with task.backward (got {have}): two for each way"
-        yield _mistake(resolved, "run.training.demos", text)
+        text = f"input should be {LEAST_DEMOS} at least with task.backward (got {have}), two for each way; raise it"
+        yield resolved.mistake("run.training.demos", text)
     if resolved.run.reward.rescore is not None:
         text = "a large model is told one task only, must be left out with task.backward; remove it"
-        yield _mistake(resolved, "run.reward.rescore", text)
+        yield resolved.mistake("run.reward.rescore", text)
 
 
 def _proprio(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -375,26 +394,26 @@ def _proprio(resolved: ResolvedRun) -> Iterator[Mistake]:
         key = f"task.proprio.{index}"
         name, owner = field.name.rpartition(".")[2], field.name.rpartition(".")[0]
         if name not in PROPRIO_SIZES:
-            yield _mistake(resolved, f"{key}.name", f"nobody measures '{name}'{hint(name, PROPRIO_SIZES)}")
+            yield resolved.mistake(f"{key}.name", f"nobody measures '{name}'{hint(name, PROPRIO_SIZES)}")
             continue
         if owner and owner not in arms:
-            yield _mistake(resolved, f"{key}.name", f"there is no arm '{owner}' in the cell{hint(owner, arms)}")
+            yield resolved.mistake(f"{key}.name", f"there is no arm '{owner}' in the cell{hint(owner, arms)}")
             continue
         if not owner and len(arms) > 1 and name != DIRECTION:
             text = f"the field must name its arm, as the cell has {', '.join(arms)}; write {first}.{name}"
-            yield _mistake(resolved, f"{key}.name", text)
+            yield resolved.mistake(f"{key}.name", text)
             continue
         robot = arms[owner or first].robot
         size = PROPRIO_SIZES[name] or len(robot.joints)
         if field.size != size:
             text = f"input should be {size} for {name} of robot {robot.name} (got {field.size}); correct the size"
-            yield _mistake(resolved, f"{key}.size", text)
+            yield resolved.mistake(f"{key}.size", text)
         if name == "wrench" and isinstance(robot, DriverRobot) and robot.wrench is None:
             text = f"robot {robot.name} has no wrench to measure; leave the field out, or give its file a 'wrench'"
-            yield _mistake(resolved, f"{key}.name", text)
+            yield resolved.mistake(f"{key}.name", text)
         if name == OPENING and robot.gripper is None:
             text = f"robot {robot.name} has no gripper to measure; leave the field out, or give its file one"
-            yield _mistake(resolved, f"{key}.name", text)
+            yield resolved.mistake(f"{key}.name", text)
 
 
 def _base(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -407,17 +426,17 @@ def _base(resolved: ResolvedRun) -> Iterator[Mistake]:
     for name in base.cameras:
         if name not in cameras:
             text = f"there is no camera '{name}' in the cell{hint(name, cameras)}"
-            yield _mistake(resolved, f"run.base.cameras.{name}", text)
+            yield resolved.mistake(f"run.base.cameras.{name}", text)
     for index, shown in enumerate(base.state):
         if shown.field not in fields:
             text = f"the task records no '{shown.field}'{hint(shown.field, fields)}"
-            yield _mistake(resolved, f"run.base.state.{index}", text)
+            yield resolved.mistake(f"run.base.state.{index}", text)
     asked = [entry.name for entry in base.action if entry.name is not None]
     for index, entry in enumerate(base.action):
         if entry.name is not None and entry.name not in spec.action_names:
             text = f"there is no action '{entry.name}' in this run{hint(entry.name, spec.action_names)}"
-            yield _mistake(resolved, f"run.base.action.{index}", text)
+            yield resolved.mistake(f"run.base.action.{index}", text)
     left = [name for name in spec.action_names if name not in asked]
     if left:
         text = f"nobody proposes {', '.join(left)}, must be in it; name them in the order of the base's action"
-        yield _mistake(resolved, "run.base.action", text)
+        yield resolved.mistake("run.base.action", text)

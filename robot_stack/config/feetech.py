@@ -8,11 +8,12 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.driver_parts import Timeout
 from robot_stack.config.drivers import JointCommandedRobot, LeadAngle
+from robot_stack.config.files import patterns
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
 from robot_stack.config.robot import GripperConfig
 from robot_stack.config.section import Section
 
-Port = Annotated[str, Field(pattern=r"^/dev/", max_length=256)]
+Port = Annotated[str, Field(pattern=patterns.DEVICE, max_length=256)]
 """Serial port, best one below /dev/serial/by-id/."""
 Bus = Literal["direct", "lerobot"]
 """What speaks on the port: this project, or the motors bus of the lerobot package."""

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from robot_stack.config.files import patterns
 from robot_stack.config.section import Section
 
-RosName = Annotated[str, Field(pattern=r"^/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$", max_length=200)]
+RosName = Annotated[str, Field(pattern=patterns.ROS_NAME, max_length=200)]
 """A topic, service or action: from the root with a leading slash, else under the namespace of the cell."""
 Frame = Annotated[str, Field(min_length=1)]
 Length = Annotated[float, Field(ge=-3, le=3)]

@@ -16,6 +16,7 @@ from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig, Mount, TaughtPose, Workspace
 from robot_stack.config.environment import KEY
 from robot_stack.config.files.located import Located
+from robot_stack.config.files.mistake import Mistake
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig
@@ -148,6 +149,11 @@ class ResolvedRun:
             return sensed
         proposed = ProprioField(name=BASE, size=sensed.action_size)
         return replace(sensed, proprio=(*sensed.proprio, proposed))
+
+    def mistake(self, key: str, text: str) -> Mistake:
+        """Return a mistake at the place where a dotted key is written, or where it is missing."""
+        node, _ = self.tree.nearest(key.split("."))
+        return Mistake(mark=node.mark, key=key, text=text)
 
     def section(self, key: str, model: type[ModelT], *, without: str | None = None) -> ModelT:
         """Check a free section, e.g. "run.algorithm.settings" or "task.sim", against its owner's model.

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.collision import CollisionConfig
+from robot_stack.config.files.explain import PlacedError
 from robot_stack.config.kinematics import DhKinematics, Kinematics
-from robot_stack.config.section import Name, Section, Share, check_unique
+from robot_stack.config.section import Name, Quaternion, Section, check_names
 
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 
@@ -112,16 +113,17 @@ class RobotConfig(Section):
         joints = info.data.get("joints")
         if collision is None or joints is None:
             return collision
-        for capsule in collision.capsules:
+        for index, capsule in enumerate(collision.capsules):
             if capsule.link > len(joints):
                 legal = f"must be within 0 to {len(joints)}, its joints"
-                raise ValueError(f"link of {capsule.name} is {capsule.link}, {legal}; correct it")
+                text = f"link of {capsule.name} is {capsule.link}, {legal}; correct it"
+                raise PlacedError(text, "capsules", index, "link")
         return collision
 
     @field_validator("joints")
     @classmethod
     def _unique_names(cls, joints: tuple[JointConfig, ...]) -> tuple[JointConfig, ...]:
-        check_unique([joint.name for joint in joints], "joint names")
+        check_names([joint.name for joint in joints], "joint names")
         return joints
 
     @field_validator("home_rad")
@@ -132,12 +134,13 @@ class RobotConfig(Section):
             return home
         if len(home) != len(joints):
             raise ValueError(f"home_rad has {len(home)} angles, must have {len(joints)}; give one per joint")
-        for joint, angle in zip(joints, home):
+        for index, (joint, angle) in enumerate(zip(joints, home)):
             if not joint.min_rad <= angle <= joint.max_rad:
-                raise ValueError(
+                text = (
                     f"home_rad of {joint.name} is {angle}, must be within [{joint.min_rad}, {joint.max_rad}]; "
                     "choose a pose inside the joint limits"
                 )
+                raise PlacedError(text, index)
         return home
 
 
@@ -161,7 +164,7 @@ class TwinConfig(Section):
     """Body that the hand is mounted on."""
     flange_position_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Where on it."""
-    flange_quaternion_xyzw: tuple[Share, Share, Share, Share] = (0.0, 0.0, 0.0, 1.0)
+    flange_quaternion_xyzw: Quaternion = (0.0, 0.0, 0.0, 1.0)
     """Frame of the flange in that body: z points away from it."""
 
 

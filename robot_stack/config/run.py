@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from robot_stack import plugins
 from robot_stack.config.asking import AskingConfig
@@ -107,6 +107,14 @@ class ProtocolConfig(Section):
     """Level 2: and too easy above this one."""
     tries: Annotated[int, Field(ge=2, le=100)] = 5
     """Level 3: failures at a start without a success before an operator demonstrates from it."""
+
+    @field_validator("highest")
+    @classmethod
+    def _above_lowest(cls, highest: float, info: ValidationInfo) -> float:
+        lowest = info.data.get("lowest")
+        if lowest is not None and highest <= lowest:
+            raise ValueError(f"highest is {highest}, must be above lowest ({lowest}); swap or correct them")
+        return highest
 
 
 class TrainingConfig(Section):

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
 from pydantic_core import CoreSchema, core_schema
 
-from robot_stack.config.files.explain import explain
+from robot_stack.config.files import patterns
+from robot_stack.config.files.explain import PlacedError, explain
 from robot_stack.config.files.located import Located
 from robot_stack.config.files.mistake import Mistake, raise_if_any, shown, suggestion
 from robot_stack.plugins import Kind, Part, Registry
@@ -37,17 +47,37 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 FreeSection = dict[str, Any]
 """A section whose model belongs to another package; it is checked there with `validate_section`."""
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+Name = Annotated[str, Field(pattern=patterns.NAME, max_length=64)]
 """Lower case letters, digits and underscores: it becomes part of topic and file names."""
 
 Share = Annotated[float, Field(ge=-1, le=1)]
 """An entry of a unit quaternion."""
+ROUNDED = 0.02
+"""How far the length of a quaternion that was written with two digits may be from 1."""
+
+
+def _of_length_one(quaternion: tuple[float, ...]) -> tuple[float, ...]:
+    length = math.hypot(*quaternion)
+    if abs(length - 1) > ROUNDED:
+        raise ValueError(f"length of the quaternion is {length:.4g}, must be 1; copy all four values again, x y z w")
+    return quaternion
+
+
+Quaternion = Annotated[tuple[Share, Share, Share, Share], AfterValidator(_of_length_one)]
+"""An orientation as a unit quaternion: x, y, z, w."""
 
 
 def check_unique(names: Sequence[str], what: str, remedy: str = "rename one") -> None:
     """Raise ValueError if a name stands twice among those of several parts."""
     if len(set(names)) != len(names):
         raise ValueError(f"{what} are {list(names)}, must be unique; {remedy}")
+
+
+def check_names(names: Sequence[str], what: str, remedy: str = "rename one") -> None:
+    """Raise PlacedError at the `name` of the first of several parts in a list that repeats another's."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise PlacedError(f"{what} are {list(names)}, must be unique; {remedy}", index, "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +181,9 @@ def _kind_of(tree: Located, tagged: Tagged[ModelT], mistakes: list[Mistake]) -> 
     text = f"field required; add '{tagged.tag}': {legal}"
     if node is not None:
         near = suggestion(str(node.value), choices)
-        text = f"input should be {legal} (got {shown(node.plain())})" + (f"; did you mean '{near}'?" if near else "")
+        text = f"input should be {legal} (got {shown(node.plain())})" + (
+            f"; did you mean '{near}'?" if near else "; write one of them"
+        )
     mistakes.append(Mistake(mark=mark, key=key, text=text))
     return None
 

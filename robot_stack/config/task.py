@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from robot_stack.config.files import patterns
+from robot_stack.config.files.explain import PlacedError
 from robot_stack.config.safety import TighterLimits
-from robot_stack.config.section import FreeSection, Name, Section, check_unique
+from robot_stack.config.section import FreeSection, Name, Section, check_names
 from robot_stack.types.errors import SpecError
 from robot_stack.types.spec import AXES, DIRECTION
 from robot_stack.types.stages import MOST_STAGES
@@ -38,7 +40,7 @@ class TaskArm(Section):
         return axes
 
 
-FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$", max_length=64)]
+FieldName = Annotated[str, Field(pattern=patterns.FIELD, max_length=64)]
 """A proprio field: `wrench`, or with several arms `left.wrench`."""
 
 
@@ -58,6 +60,16 @@ class GateCondition(Section):
     """Lowest values, in the field's unit."""
     max: tuple[float | None, ...] | None = None
     """Highest values, in the field's unit."""
+
+    @field_validator("max")
+    @classmethod
+    def _above_lowest(
+        cls, highest: tuple[float | None, ...] | None, info: ValidationInfo
+    ) -> tuple[float | None, ...] | None:
+        for index, (low, high) in enumerate(zip(info.data.get("min") or (), highest or ())):
+            if low is not None and high is not None and high <= low:
+                raise PlacedError(f"max is {high}, must be above min ({low}); swap or correct them", index)
+        return highest
 
 
 class NOfM(Section):
@@ -202,7 +214,7 @@ class TaskConfig(Section):
     @field_validator("proprio")
     @classmethod
     def _unique(cls, fields: tuple[ProprioConfig, ...]) -> tuple[ProprioConfig, ...]:
-        check_unique([field.name for field in fields], "proprio names", "remove the repeat")
+        check_names([field.name for field in fields], "proprio names", "remove the repeat")
         return fields
 
     @field_validator("stages")
@@ -234,7 +246,7 @@ class TaskConfig(Section):
                 f"add {{name: {DIRECTION}, size: 1}} there"
             )
         if backward is not None:
-            _check_gate(backward.success, fields)
+            _check_gate(backward.success, fields, "success")
         return backward
 
     @property
@@ -259,14 +271,14 @@ class TaskConfig(Section):
         return turns[wanted]
 
 
-def _check_gate(success: SuccessConfig, proprio: tuple[ProprioConfig, ...]) -> None:
+def _check_gate(success: SuccessConfig, proprio: tuple[ProprioConfig, ...], *inside: str) -> None:
     sizes = {field.name: field.size for field in proprio}
     for name, condition in success.gate.items() if sizes else ():
         if name not in sizes:
-            raise ValueError(f"gate names the field '{name}', must be one of {', '.join(sizes)}; correct the name")
+            text = f"gate names the field '{name}', must be one of {', '.join(sizes)}; correct the name"
+            raise PlacedError(text, *inside, "gate", name)
         for bound in ("min", "max"):
             values = getattr(condition, bound)
             if values is not None and len(values) != sizes[name]:
-                raise ValueError(
-                    f"gate.{name}.{bound} has {len(values)} entries, must have {sizes[name]}; use null for no bound"
-                )
+                text = f"gate.{name}.{bound} has {len(values)} entries, must have {sizes[name]}; use null for no bound"
+                raise PlacedError(text, *inside, "gate", name, bound)

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.feetech import ServoPort
-from robot_stack.config.section import Section, check_unique
+from robot_stack.config.files import patterns
+from robot_stack.config.section import Section, check_names
 from robot_stack.config.teleop_parts import (
     ON_REQUEST,
     Axis,
@@ -36,7 +37,7 @@ from robot_stack.config.teleop_parts import (
     each_once,
 )
 
-AxisName = Annotated[str, Field(pattern=r"^ABS_[A-Z0-9]+$")]
+AxisName = Annotated[str, Field(pattern=patterns.AXIS_CODE)]
 AxisIndex = Annotated[int, Field(ge=0, le=63)]
 
 
@@ -259,7 +260,9 @@ class LeaderTeleop(Following, RealTeleop):
     @classmethod
     def _only_a_pose_freezes(cls, freeze_s: float | None, info: ValidationInfo) -> float | None:
         if freeze_s is not None and info.data.get("follow") == "joints":
-            raise ValueError(f"freeze_s is {freeze_s} with follow 'joints', must be null: joints may stand still")
+            raise ValueError(
+                f"freeze_s is {freeze_s} with follow 'joints', must be null, as joints may stand still; leave it out"
+            )
         return freeze_s
 
     @field_validator("joints")
@@ -268,9 +271,9 @@ class LeaderTeleop(Following, RealTeleop):
         follow = info.data.get("follow")
         if follow is not None and (follow == "joints") != bool(joints):
             raise ValueError(
-                f"joints has {len(joints)} entries with follow '{follow}', must be given with 'joints' only"
+                f"joints has {len(joints)} entries with follow '{follow}', must be with 'joints' only; correct either"
             )
-        check_unique([joint.name for joint in joints], "joint names")
+        check_names([joint.name for joint in joints], "joint names")
         return joints
 
 

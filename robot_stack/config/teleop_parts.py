@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from robot_stack.config.files import patterns
 from robot_stack.config.section import Section
 
 KeyT = TypeVar("KeyT")
@@ -16,9 +17,9 @@ Action = Literal[
     "deadman", "gripper_close", "gripper_open",
 ]  # fmt: skip
 """Everything that a key can mean, motion aside."""
-KeyCode = Annotated[str, Field(pattern=r"^(KEY|BTN)_[A-Z0-9_]+$")]
+KeyCode = Annotated[str, Field(pattern=patterns.KEY_CODE)]
 """Name of a key in linux/input-event-codes.h."""
-Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*$", max_length=200)]
+Topic = Annotated[str, Field(pattern=patterns.ROS_NAME, max_length=200)]
 """Absolute with a slash in front, else under the namespace of the cell."""
 Silence = Annotated[float, Field(gt=0, le=1)]
 Gain = Annotated[float, Field(ge=-1, le=1)]
@@ -69,7 +70,7 @@ class Feel(Section):
         if frame is not None and (frame == "viewer") != (yaw is not None):
             have = "absent" if yaw is None else "given"
             raise ValueError(
-                f"viewer_yaw_rad is {have} with frame '{frame}', must be given with 'viewer' and only there"
+                f"viewer_yaw_rad is {have} with frame '{frame}', must be given only with 'viewer'; correct either"
             )
         return yaw
 
@@ -135,7 +136,9 @@ class MotionDeadman(Section):
     def _below_enter(cls, leave: float, info: ValidationInfo) -> float:
         enter = info.data.get("enter")
         if enter is not None and leave >= enter:
-            raise ValueError(f"leave is {leave}, must be below enter ({enter}), so that control does not chatter")
+            raise ValueError(
+                f"leave is {leave}, must be below enter ({enter}), so that control does not chatter; lower it"
+            )
         return leave
 
 
@@ -144,7 +147,7 @@ class Match(Section):
 
     name: Annotated[str, Field(min_length=1)] | None = None
     """Part of the name that the device gives itself, in any case."""
-    usb: Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")] | None = None
+    usb: Annotated[str, Field(pattern=patterns.USB)] | None = None
     """Vendor and product, as lsusb prints them, in quotes."""
     serial: Annotated[str, Field(min_length=1)] | None = None
     """Serial number, or another text that is the device's own (`uniq` in /proc/bus/input/devices), in quotes."""

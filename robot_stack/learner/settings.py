@@ -12,7 +12,6 @@ from policies.registry import find_algorithm
 from reward_models.live import find_live
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
-from robot_stack.config.files.mistake import Mistake
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.errors import ConfigError
@@ -86,9 +85,8 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
     name, form = resolved.run.algorithm.name, resolved.run.reward.form
     algorithm = find_algorithm(name)
     if algorithm.needs_base and resolved.run.base is None:
-        node, _ = resolved.tree.nearest(["run", "algorithm", "name"])
         text = f"input is {name!r} in a run without a base policy, must have one; add base: to the run"
-        raise ConfigError(str(Mistake(mark=node.mark, key="run.algorithm.name", text=text)))
+        raise ConfigError(str(resolved.mistake("run.algorithm.name", text)))
     config: object = resolved.section("run.algorithm.settings", algorithm.config)
     if not isinstance(config, LearnerConfig):
         raise ConfigError(
@@ -96,12 +94,11 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
             "policies.learner.LearnerConfig"
         )
     if form in ("difference", "absolute") and config.shaping_weight and (n_step := config.sampling.n_step) > 1:
-        node, _ = resolved.tree.nearest(["run", "reward", "form"])
         text = (
             f"input is {form!r} with returns of {n_step} steps, must be of single ones; set n_step and chunk "
             "to 1 or take 'potential'"
         )
-        raise ConfigError(str(Mistake(mark=node.mark, key="run.reward.form", text=text)))
+        raise ConfigError(str(resolved.mistake("run.reward.form", text)))
     return config
 
 
@@ -109,12 +106,11 @@ def _encoder(resolved: ResolvedRun) -> Any:
     config = resolved.section("run.encoder.settings", find_encoder(resolved.run.encoder.name).config)
     name = resolved.run.algorithm.name
     if getattr(config, "trained", False) and find_algorithm(name).frozen_encoder:
-        node, _ = resolved.tree.nearest(["run", "encoder", "settings", "trained"])
         text = (
             f"input is true under {name!r}, a part of which is frozen, must be false: that part would lose its "
             "features; or choose another algorithm"
         )
-        raise ConfigError(str(Mistake(mark=node.mark, key="run.encoder.settings.trained", text=text)))
+        raise ConfigError(str(resolved.mistake("run.encoder.settings.trained", text)))
     return config
 
 
@@ -129,8 +125,7 @@ def _asking(resolved: ResolvedRun) -> None:
     elif HelpKind.DISTANCE in wanted and trained:
         text = "input names 'distance' with an encoder that goes on learning, must not; remove it or freeze the encoder"
     if text:
-        node, _ = resolved.tree.nearest(["run", "asking", "signals"])
-        raise ConfigError(str(Mistake(mark=node.mark, key="run.asking.signals", text=text)))
+        raise ConfigError(str(resolved.mistake("run.asking.signals", text)))
 
 
 def _reward(resolved: ResolvedRun) -> LiveRewardConfig:
@@ -156,10 +151,9 @@ def _rescore(resolved: ResolvedRun) -> Any:
     family = find_family(choice.name)
     settings = resolved.section("run.reward.rescore.settings", family.config)
     if not family.shapes(settings):
-        node, _ = resolved.tree.nearest(["run", "reward", "rescore", "name"])
         text = (
             f"input is {choice.name!r}, which with these settings does not say how far an episode is; choose a model "
             "that does, or give clip a baseline, lrm the adapter progress"
         )
-        raise ConfigError(str(Mistake(mark=node.mark, key="run.reward.rescore.name", text=text)))
+        raise ConfigError(str(resolved.mistake("run.reward.rescore.name", text)))
     return settings

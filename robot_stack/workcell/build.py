@@ -12,14 +12,14 @@ from robot_stack.config.environment import EnvironmentConfig, find_environments
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.robot import RobotConfig, SimRobot
 from robot_stack.control.action_space import ActionSpace
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.interfaces import SimulatedCell
 from robot_stack.types.pose import Pose
 from robot_stack.types.transition import back_id
 from robot_stack.workcell.build_safety import build_safety
 from robot_stack.workcell.local_cell import LocalCell
 from sim.arms import HAND, HAND_OPEN_M, ArmModel, Twin, find_arm
-from sim.cell import find_task, make_world
+from sim.cell import find_task, make_world, scene_camera
 from sim.controller import Impedance
 from sim.operator import ScriptedOperator
 from sim.randomise import KEY, RandomiseConfig
@@ -92,20 +92,41 @@ def scene_settings(resolved: ResolvedRun) -> Any:
     Raises:
         ConfigError: If a setting does not fit, or the task has a way back and the simulated one has none.
     """
-    task = find_task(resolved.task.simulated)
+    try:
+        task = find_task(resolved.task.simulated)
+    except ConfigError as error:
+        key = "task.name" if resolved.task.scene is None else "task.scene"
+        raise ConfigError(str(resolved.mistake(key, str(error)))) from None
     if resolved.task.backward is not None and task.back is None:
-        raise ConfigError(
-            f"task.backward is given, and the scene {resolved.task.simulated!r} has no way back; leave it out"
-        )
+        text = f"scene {resolved.task.simulated!r} has no way back, must be done one way; leave 'backward' out"
+        raise ConfigError(str(resolved.mistake("task.backward", text)))
     settings = resolved.section("task.sim", task.config, without=KEY)
     tighter_m = resolved.section(f"task.sim.{KEY}", RandomiseConfig).limits("tighter_m")[1]
     clearance_m = getattr(settings, "clearance_m", np.inf)
     if tighter_m >= clearance_m:
-        raise ConfigError(
-            f"task.sim.randomise.tighter_m reaches {tighter_m} m, must be less than clearance_m ({clearance_m}); the "
-            "part would not go in"
+        text = (
+            f"tighter_m reaches {tighter_m} m, must be less than clearance_m ({clearance_m}); the part would not go in"
         )
+        raise ConfigError(str(resolved.mistake(f"task.sim.{KEY}.tighter_m", text)))
     return settings
+
+
+def check_scene(resolved: ResolvedRun) -> None:
+    """Refuse a simulated scene's settings and cameras that do not fit; an arm from elsewhere is not built for that.
+
+    Raises:
+        ConfigError: With the place of the first mistake.
+    """
+    scene_settings(resolved)
+    if any(isinstance(robot, SimRobot) and robot.twin is not None for robot in resolved.robots.values()):
+        return
+    model = build_world(resolved).model
+    for name, camera in resolved.cameras.items():
+        if camera.backend == "sim":
+            try:
+                scene_camera(name, model)
+            except SpecError as error:
+                raise ConfigError(str(resolved.mistake(f"cell.cameras.{name}", str(error)))) from None
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:

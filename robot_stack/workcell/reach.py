@@ -33,10 +33,9 @@ def boxes_of_others(resolved: ResolvedRun) -> Iterator[Mistake]:
         if float(np.linalg.norm(home_m - np.clip(home_m, low_m, high_m))) <= BESIDE_M:
             continue
         key = f"cell.arms.{arm.name}.workspace" if resolved.cell.arms else "cell.workspace"
-        node, _ = resolved.tree.nearest(key.split("."))
         at = ", ".join(f"{entry:.3f}" for entry in home_m)
         text = (
             f"the home of robot {arm.robot.name} has its tool at [{at}] m, must be in the box; measure the box in the "
             "frame of this arm's base, or choose another home_rad"
         )
-        yield Mistake(mark=node.mark, key=key, text=text)
+        yield resolved.mistake(key, text)

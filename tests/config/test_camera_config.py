@@ -67,7 +67,7 @@ def test_a_file_becomes_the_kind_that_it_names(tmp_path: Path) -> None:
         ("backend: v4l2", "backend: v4l",
          "c.yaml:1:10: backend: input should be 'sim', 'v4l2', 'topic' or 'file' (got 'v4l'); did you mean 'v4l2'?"),
         ("backend: v4l2", "backend: 3",
-         "c.yaml:1:10: backend: input should be 'sim', 'v4l2', 'topic' or 'file' (got 3)"),
+         "c.yaml:1:10: backend: input should be 'sim', 'v4l2', 'topic' or 'file' (got 3); write one of them"),
         ("backend: v4l2\n", "",
          "c.yaml:1:1: backend: field required; add 'backend': 'sim', 'v4l2', 'topic' or 'file'"),
         ("freeze_s: 0.5", "freze_s: 0.5",
@@ -75,22 +75,24 @@ def test_a_file_becomes_the_kind_that_it_names(tmp_path: Path) -> None:
         ("freeze_s: 0.5\n", "", "c.yaml:1:1: freeze_s: field required; add 'freeze_s'"),
         ("freeze_s: 0.5", "freeze_s: 0", "c.yaml:9:11: freeze_s: input should be greater than or equal to 0.1 (got 0)"),
         ("fourcc: MJPG", "fourcc: mjpeg",
-         "c.yaml:2:9: fourcc: string should match pattern '^[A-Z0-9 ]{4}$' (got 'mjpeg')"),
+         "c.yaml:2:9: fourcc: input should be a pixel format of four capitals, digits or spaces (got 'mjpeg')"),
         ("rate_hz: 30", "rate_hz: 30\nexposure_s: -1",
-         "c.yaml:8:13: exposure_s: input should be greater than 0 (got -1)"),
+         "c.yaml:8:13: exposure_s: input should be greater than 0 (got -1); raise it"),
         ("rate_hz: 30", "rate_hz: 30\nflip: upside_down",
          "c.yaml:8:7: flip: input should be 'none', 'rotate_180', 'horizontal' or 'vertical' (got 'upside_down')"),
         ("rate_hz: 30", "rate_hz: 30\nserial: 12345",
          "c.yaml:8:9: serial: input should be a valid string (got 12345); put it in quotes"),
         ("rate_hz: 30", "rate_hz: 30\ndevice: video0",
-         "c.yaml:8:9: device: string should match pattern '^/dev/' (got 'video0')"),
+         "c.yaml:8:9: device: input should be the path of a device (got 'video0'); write e.g. /dev/v4l/"),
         ("rate_hz: 30", "rate_hz: 5",
          "c.yaml:8:12: max_age_s: max_age_s is 0.15, must be longer than one frame at 5.0 Hz (0.200 s); raise it"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_place_and_a_way_out(old: str, new: str, line: str, tmp_path: Path) -> None:
     assert old in V4L2
-    assert refusal(V4L2.replace(old, new), tmp_path) == [line]
+    (said,) = refusal(V4L2.replace(old, new), tmp_path)
+    assert said.startswith(line)
+    assert "; " in said
 
 
 def test_a_mistake_in_a_cells_camera_is_said_once(root: Path, edit: Edit) -> None:
@@ -119,7 +121,7 @@ def test_names_of_topics_are_taken(topic: str, two_topics: Path) -> None:
 @pytest.mark.parametrize("topic", ["/camera//image", "camera/", "'/3d/image'", "'~/image'", "'/a b'"])
 def test_what_ros_takes_for_no_topic_is_refused(topic: str, two_topics: Path) -> None:
     (line,) = run_refusal(two_topics, f"cameras.wrist.source_topic={topic}")
-    assert "source_topic: string should match pattern" in line
+    assert "source_topic: input should be a ROS name of letters, digits" in line
 
 
 def test_a_cell_says_which_camera_and_where_it_hangs(root: Path, edit: Edit) -> None:

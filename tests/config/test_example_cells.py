@@ -1,4 +1,4 @@
-"""The two real cells that are shipped to be copied: whole, short, and such that one could begin with them."""
+"""The real cells that are shipped to be copied: whole, short, and such that one could begin with them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from robot_stack.config.drivers import DriverRobot, FrankaRobot, UrRobot
+from robot_stack.config.feetech import So101Robot
 from robot_stack.config.files.library import config_root, run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.processes.table import cell_processes
 from robot_stack.workcell.build_arm import build_chain
 
-EXAMPLES = {"fr3_table": FrankaRobot, "ur5e_table": UrRobot}
-FILES = [f"{folder}/{name}.yaml" for name in EXAMPLES for folder in ("cells", "runs")] + ["tasks/plug_insert.yaml"]
+EXAMPLES = {"fr3_table": FrankaRobot, "so101_table": So101Robot, "ur5e_table": UrRobot}
+FILES = [f"{folder}/{name}.yaml" for name in EXAMPLES for folder in ("cells", "runs")] + [
+    "tasks/plug_insert.yaml",
+    "tasks/cube_in_bowl.yaml",
+]
 DOCS = config_root().parent / "docs"
 
 every_example = pytest.mark.parametrize("name", EXAMPLES)
@@ -36,13 +40,13 @@ def test_it_resolves_by_the_name_of_its_cell_and_is_saved_as_it_is(name: str, tm
 def test_nothing_of_it_is_simulated(name: str) -> None:
     resolved = load_run(name)
     assert {camera.backend for camera in resolved.cameras.values()} <= {"topic", "v4l2"}
-    assert resolved.teleop.device in ("spacemouse", "gamepad")
+    assert resolved.teleop.device in ("spacemouse", "gamepad", "so101_leader")
     names = [spec.name for spec in cell_processes(resolved, Path("runs") / name)]
     assert names == ["robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder"]
 
 
 @every_example
-def test_home_is_inside_the_box_with_the_tool_upright(name: str) -> None:
+def test_home_is_inside_the_box_with_the_tool_well_inside_its_cone(name: str) -> None:
     resolved = load_run(name)
     robot, box = resolved.robot, resolved.cell.workspace
     assert isinstance(robot, DriverRobot)

@@ -37,7 +37,7 @@ def test_mistakes_in_different_files_are_reported_together(root: Path, edit: Edi
         ["mine/robots/fr3.yaml:4:10", "backend"],
         ["mine/runs/peg_insert.yaml:5:6", "sed"],
         ["mine/safety/table.yaml:11:15", "hard_force_n"],
-        ["mine/tasks/peg_insert.yaml:18:1", "success"],
+        ["mine/tasks/peg_insert.yaml:22:21", "success.gate.tcp_pose.min"],
     ]
 
 
@@ -138,7 +138,10 @@ def test_limits_that_only_a_file_can_hold_are_refused_from_the_command_line(over
     ("overrides", "message"),
     [
         (["rate_hz=15", "task.arm.translation_m=0.02"], "at 15.0 Hz is 0.3 m/s, must be at most the safety limit 0.25"),
-        (["rate_hz=5"], "safety.policy_timeout_s: input should be more than one control period, 0.2 s"),
+        (
+            ["rate_hz=5"],
+            "run.rate_hz: 5.0 Hz is an action every 0.2 s, must be less than policy_timeout_s (0.15 s",
+        ),
         (["cameras.front.rate_hz=8"], "cameras.front.rate_hz: input should be at least run.rate_hz (10.0)"),
         (["teleop.rate_hz=10", "safety.teleop_timeout_s=0.1"], "more than one sample of the device"),
         (["robot.base_frame=world"], "cell.workspace.frame: input should be the robot's base frame 'world'"),

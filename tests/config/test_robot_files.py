@@ -83,7 +83,7 @@ def test_the_backend_says_which_keys_there_are(tmp_path: Path) -> None:
         (
             "home_rad: [0]",
             "home_rad: [0]\ncommand: delta twist",
-            "arm.yaml:8:10: command: string should match pattern",
+            "arm.yaml:8:10: command: input should be a ROS name of letters, digits",
         ),
         (
             "source: dh",

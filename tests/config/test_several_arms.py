@@ -94,7 +94,7 @@ def test_a_turned_base_turns_its_box(root: Path, edit: Edit) -> None:
         ("arms:  ", "robot: fr3\narms:  ", "robot is given beside arms, must be said of each arm"),
         ("teleop: scripted", "", "teleop is missing, must name the device there is; add 'teleop'"),
         ("  left:\n", "  left:\n    teleop: scripted\n", "teleop is given beside that of left, must be one or"),
-        ("  left:\n", "  Left:\n", "string should match pattern"),
+        ("  left:\n", "  Left:\n", "input should be a name of lower case letters"),
         ("position_m: [0.5, 0.6, 0.0]", "position_m: [0.5, 60, 0.0]", "less than or equal to 5"),
         ("rpy_rad: [0, 0, -1.5707963]", "rpy_rad: [0, 0, -90]", "greater than or equal to -3.14"),
     ],

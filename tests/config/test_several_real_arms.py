@@ -57,7 +57,7 @@ def test_a_real_arm_beside_a_simulated_one_is_refused(root: Path) -> None:
     (line,) = refusal(root)
     assert line == (
         "mine/robots/panda.yaml:6:10: robots.left.backend: backend is 'servo' beside simulated arms, must be 'sim' for "
-        "all arms or for none"
+        "all arms or for none; name other robots"
     )
 
 
@@ -65,7 +65,7 @@ def test_only_a_simulator_puts_a_scene_back_by_itself(root: Path) -> None:
     real_cell(root, by="sim")
     (line,) = refusal(root)
     assert line.startswith("mine/tasks/two_arm_insert.yaml:25:7: task.reset.by: input should be 'operator' (got 'sim')")
-    assert line.endswith("arm left is real, and nobody else puts its scene back")
+    assert line.endswith("arm left is real, and nobody else puts its scene back; write 'operator'")
 
 
 def test_a_single_real_arm_asks_for_a_person_too(root: Path, edit: Edit) -> None:

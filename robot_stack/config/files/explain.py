@@ -10,8 +10,21 @@ from pydantic import BaseModel, ValidationError
 
 from robot_stack.config.files.located import Located
 from robot_stack.config.files.mistake import Mistake, hint, shown, suggestion
+from robot_stack.config.files.patterns import WORDS
+from robot_stack.config.files.remedies import of_bool, of_bound, of_number, of_text
 
-YAML_BOOLS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+
+class PlacedError(ValueError):
+    """A ValueError of a validator about a value inside or beside the one that it was given.
+
+    Attributes:
+        inside: Keys and indices that lead there.
+        beside: The key of a neighbour, from which they lead there; None for the value that was given.
+    """
+
+    def __init__(self, text: str, *inside: str | int, beside: str | None = None) -> None:
+        super().__init__(text)
+        self.inside, self.beside = inside, beside
 
 
 def explain(error: ValidationError, tree: Located, model: type[BaseModel]) -> list[Mistake]:
@@ -35,7 +48,10 @@ def explain(error: ValidationError, tree: Located, model: type[BaseModel]) -> li
 
 
 def _mistake(finding: Mapping[str, Any], tree: Located, model: type[BaseModel]) -> Mistake:
-    loc, _ = _way(model, finding["loc"])
+    where, error = finding["loc"], finding.get("ctx", {}).get("error")
+    if isinstance(error, PlacedError):
+        where = (*(where if error.beside is None else (*where[:-1], error.beside)), *error.inside)
+    loc, _ = _way(model, where)
     if finding["type"].startswith("union_tag"):
         loc = [*loc, _discriminator(finding)]
     node, _ = tree.nearest(loc)
@@ -43,7 +59,7 @@ def _mistake(finding: Mapping[str, Any], tree: Located, model: type[BaseModel]) 
 
 
 def _text(finding: Mapping[str, Any], model: type[BaseModel]) -> str:
-    kind, got, loc = finding["type"], finding["input"], finding["loc"]
+    kind, got, loc, context = finding["type"], finding["input"], finding["loc"], finding.get("ctx", {})
     message = finding["msg"][0].lower() + finding["msg"][1:]
     found = f"{message} (got {shown(got)})"
     if kind == "missing" and isinstance(loc[-1], int):
@@ -53,23 +69,50 @@ def _text(finding: Mapping[str, Any], model: type[BaseModel]) -> str:
     if kind == "union_tag_not_found":
         return f"field required; add '{_discriminator(finding)}'"
     if kind == "union_tag_invalid":
-        tag, expected = str(finding["ctx"]["tag"]), finding["ctx"]["expected_tags"]
+        tag, expected = str(context["tag"]), context["expected_tags"]
         return f"input should be one of {expected} (got {shown(tag)}){_choice_hint(tag, expected)}"
     if kind == "extra_forbidden":
-        return found + hint(str(loc[-1]), legal_keys(model, loc[:-1]))
+        legal = legal_keys(model, loc[:-1])
+        inner = "settings" in legal and suggestion(str(loc[-1]), legal) is None
+        return f"{found}; put it under 'settings'" if inner else found + hint(str(loc[-1]), legal)
     if kind in ("literal_error", "enum"):
-        return found + _choice_hint(str(got), finding["ctx"]["expected"])
+        return found + _choice_hint(str(got), context["expected"])
     if kind in ("value_error", "assertion_error"):
-        return str(finding["ctx"]["error"])
-    if kind == "bool_type" and str(got).lower() in YAML_BOOLS:
-        return f"{found}; did you mean '{YAML_BOOLS[str(got).lower()]}'?"
-    if kind in ("int_type", "float_type") and isinstance(got, str) and _is_number(got):
-        return f"{found}; remove the quotes"
-    if kind in ("int_type", "float_type", "string_type", "tuple_type") and got is None:
-        return f"{found}; write a value after the colon"
-    if kind == "string_type" and isinstance(got, int | float):
-        return f"{found}; put it in quotes"
-    return found
+        return str(context["error"])
+    if kind == "string_pattern_mismatch" and context["pattern"] in WORDS:
+        rule, example = WORDS[context["pattern"]]
+        return f"input should be {rule} (got {shown(got)}); write e.g. {example}"
+    if kind in ("too_short", "too_long"):
+        return _length(kind, context)
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        keys = ", ".join(legal_keys(model, loc)) if kind != "dict_type" else "name: value"
+        return f"input should be a mapping (got {shown(got)}); write its keys, each with a colon: {keys}"
+    if kind in ("tuple_type", "list_type"):
+        return f"input should be a list (got {shown(got)}); write its values in brackets, with commas between"
+    remedy = _remedy(kind, got, loc, context)
+    return f"{found}; {remedy}" if remedy else found
+
+
+def _remedy(kind: str, got: object, loc: Sequence[object], context: Mapping[str, Any]) -> str:
+    bounds = {key: context[key] for key in ("ge", "gt", "le", "lt") if key in context}
+    if bounds:
+        return of_bound(loc, got, bounds)
+    if kind in ("int_type", "float_type", "finite_number", "int_from_float"):
+        return of_number(got, whole=kind.startswith("int"))
+    if kind == "bool_type":
+        return of_bool(got)
+    if kind == "string_type":
+        return of_text(got)
+    return {"string_too_long": "shorten it", "string_too_short": "write a text"}.get(kind, "")
+
+
+def _length(kind: str, context: Mapping[str, Any]) -> str:
+    have = context["actual_length"]
+    if kind == "too_short":
+        return (
+            f"the list or mapping has {have} entries, must have at least {context['min_length']}; add what is missing"
+        )
+    return f"the list or mapping has {have} entries, must have at most {context['max_length']}; remove what is too much"
 
 
 def _discriminator(finding: Mapping[str, Any]) -> str:
@@ -78,15 +121,7 @@ def _discriminator(finding: Mapping[str, Any]) -> str:
 
 def _choice_hint(got: str, expected: str) -> str:
     near = suggestion(got, re.findall(r"'([^']*)'", expected))
-    return f"; did you mean '{near}'?" if near else ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return f"; did you mean '{near}'?" if near else "; write one of them"
 
 
 def legal_keys(model: type[BaseModel], loc: Sequence[object]) -> tuple[str, ...]:

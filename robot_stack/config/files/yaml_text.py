@@ -11,10 +11,14 @@ from pathlib import Path
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.scanner import ScannerError
 
 from robot_stack.config.files.located import Located, Mark, Scalar
 from robot_stack.config.files.mistake import Mistake, shown
 
+START = StringMark("", 0, 0, 0, "", 0)
+TABS = "indent with spaces, never with a tab"
+PUNCTUATION = "look for a colon, quote or bracket here or in the line above; a text with a colon in it needs quotes"
 TAG = "tag:yaml.org,2002:"
 TYPED = {f"{TAG}{name}" for name in ("int", "float", "bool", "null")}
 TEXT = {f"{TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
@@ -29,17 +33,19 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
         mistakes.append(Mistake(mark=Mark(source=top.source), text="file does not exist; check its name"))
         return None
     except (OSError, UnicodeDecodeError) as error:
-        mistakes.append(Mistake(mark=Mark(source=top.source), text=f"file cannot be read as UTF-8 text: {error}"))
+        mistakes.append(Mistake(mark=top, text=f"file cannot be read as UTF-8 text: {error}; save it as UTF-8"))
         return None
     count = len(mistakes)
     tree = parse(text, lambda mark: Mark(source=top.source, line=mark.line + 1, column=mark.column + 1), mistakes)
     if len(mistakes) > count:
         return None
     if tree is None:
-        mistakes.append(Mistake(mark=top, text="file is empty, must be a mapping of keys to values"))
+        text = "file is empty, must be a mapping of keys to values; copy a shipped one of its kind"
+        mistakes.append(Mistake(mark=top, text=text))
     elif not isinstance(tree.value, dict):
         kind = "a list" if isinstance(tree.value, tuple) else f"the value {shown(tree.value)}"
-        mistakes.append(Mistake(mark=tree.mark, text=f"file holds {kind}, must be a mapping of keys to values"))
+        text = f"file holds {kind}, must be a mapping of keys to values; write 'key: value' lines"
+        mistakes.append(Mistake(mark=tree.mark, text=text))
         return None
     return tree
 
@@ -63,14 +69,23 @@ def parse(
     try:
         node = yaml.compose(text)
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark or StringMark("", 0, 0, 0, "", 0)
-        mistakes.append(Mistake(mark=at(mark), text=f"{error.problem or error.context}; this is not valid YAML"))
+        began = error.context_mark if isinstance(error, ScannerError) else None  # of a quote or key that has no end
+        mark = began or error.problem_mark or error.context_mark or START
+        remedy = TABS if _indented_by_tab(text, mark.line) else PUNCTUATION
+        mistakes.append(
+            Mistake(mark=at(mark), text=f"this is not valid YAML: {error.problem or error.context}; {remedy}")
+        )
         return None
     except (YAMLError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        mistakes.append(Mistake(mark=at(StringMark("", 0, 0, 0, "", 0)), text=f"{reason}; this is not valid YAML"))
+        mistakes.append(Mistake(mark=at(START), text=f"this is not valid YAML: {reason}; write plain text"))
         return None
     return None if node is None else _Reader(yaml, at, mistakes).located(node, path)
+
+
+def _indented_by_tab(text: str, line: int) -> bool:
+    lines = text.splitlines()
+    return line < len(lines) and "\t" in lines[line][: len(lines[line]) - len(lines[line].lstrip())]
 
 
 class _Reader:

@@ -97,18 +97,24 @@ def actor_credentials(certs: str | None, folder: Path) -> Credentials:
     return security_of(certs, "actor") or LinkToken.read(folder)
 
 
-def require_loopback(address: str) -> None:
-    """Raise TransportError unless `address` (host:port) is on this machine."""
+def is_loopback(address: str) -> bool:
+    """Return whether `address` (host:port) is on this machine.
+
+    Raises:
+        TransportError: If it is no host:port.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or not host:
         raise TransportError(f"address is {address!r}, must be host:port, e.g. 127.0.0.1:50051")
-    if host == "localhost":
-        return
     try:
-        loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
-        loopback = False
-    if not loopback:
+        return False
+
+
+def require_loopback(address: str) -> None:
+    """Raise TransportError unless `address` (host:port) is on this machine."""
+    if not is_loopback(address):
         raise TransportError(
             f"address is {address} without TLS, must be on loopback (127.0.0.1, [::1] or localhost); "
             "beyond this machine set learner_certs in the cell, to a set made by `robot-stack certs`"

@@ -1,0 +1,114 @@
+"""The tutorials of docs/, each typed from top to bottom in an empty folder: files are written, commands are run.
+
+A block of shell that has words above it ("at the robot", "takes minutes") needs what a test has not; its commands are
+only parsed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from robot_stack.cli.main import parser
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+NOT_HERE = ("at the robot", "takes minutes")
+ARMS = ("ur5e", "franka", "so101")
+COMMANDS, YAML_LINES = 9, 40
+SHIMS = {
+    "robot-stack": 'exec {python} -m robot_stack.cli.main "$@"',
+    "python": 'exec {python} "$@"',
+    # what is installed goes beside the page's files, so that this Python stays as it is
+    "pip": 'exec {python} -m pip "$1" --quiet --no-deps --no-build-isolation --no-index --target "$SITE" "$2"',
+}
+
+
+class Block(NamedTuple):
+    """A fenced block of a page: its language, the words above it, and its text."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = re.findall(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [Block(*each) for each in found]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Return the words of each command of robot-stack on a page."""
+    shell = "".join(block.text for block in blocks(page) if block.language == "sh").replace("\\\n", " ")
+    return [shlex.split(line) for line in shell.splitlines() if line.startswith("robot-stack ")]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which the page's commands are those of this checkout."""
+    tools, site = tmp_path / "bin", tmp_path / "site"
+    tools.mkdir()
+    for name, line in SHIMS.items():
+        (tools / name).write_text(f"#!/bin/sh\n{line.format(python=shlex.quote(sys.executable))}\n")
+        (tools / name).chmod(0o755)
+    return {
+        **os.environ,
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{site}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "SITE": str(site),
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_can_be_typed_from_top_to_bottom(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    for block in blocks(page):
+        if block.language == "sh" and not block.title:
+            script = ["bash", "-euo", "pipefail", "-c", block.text]
+            done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+            assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+        elif block.language != "sh":
+            assert block.title, f"{page.name}: a block of {block.language} has no name of a file above it"
+            path = folder / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_its_commands_exist_with_all_their_options(page: Path) -> None:
+    for block in blocks(page):
+        assert block.language != "sh" or block.title in ("", *NOT_HERE)
+    for _, *words in commands(page):
+        parser().parse_args(words)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_an_arm_takes_nine_commands_and_one_short_file(arm: str) -> None:
+    page = ROOT / "docs" / "tutorials" / f"{arm}.md"
+    (file,) = (block for block in blocks(page) if block.language != "sh")
+    lines = len(file.text.splitlines())
+    assert file.title.startswith("hardware_configs/cells/")
+    assert lines <= YAML_LINES
+    assert len(commands(page)) == COMMANDS
+    typed = [line for block in blocks(page) if block.language == "sh" for line in block.text.splitlines()]
+    assert len(typed) == COMMANDS, "nothing but these commands is typed"
+    assert f"{COMMANDS} commands, and one YAML file of {lines} lines" in " ".join(page.read_text().split())
+    for _, verb, name, *options in commands(page):
+        assert not any(option.replace(".", "").isdigit() for option in options), f"{verb} {name} is given a number"
+
+
+def test_there_is_a_page_for_each_that_is_promised() -> None:
+    index = (ROOT / "docs" / "tutorials" / "index.md").read_text()
+    assert {page.name for page in PAGES} == {"index.md", *re.findall(r"\]\(([\w-]+\.md)\)", index)}
+    assert len(PAGES) == 9
