@@ -34,7 +34,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
         yield from _asking(resolved)
         return  # it has no limits, places or rates that could contradict each other
     if not resolved.cameras:
-        yield _mistake(resolved, "cell.cameras", "there is none, must be one at least; add a camera")
+        yield resolved.mistake("cell.cameras", "there is none, must be one at least; add a camera")
     for arm in resolved.arms.values():
         yield from _box_frame(resolved, arm)
         yield from _action_scale(resolved, arm)
@@ -63,10 +63,10 @@ def _environment(resolved: ResolvedRun) -> Iterator[Mistake]:
             f"field required: the run asks for {run.training.demos} demonstrations, and an environment has no "
             "operator; name a function as module:function, or start from an earlier run"
         )
-        yield _mistake(resolved, "task.sim.expert", text)
+        yield resolved.mistake("task.sim.expert", text)
     if not resolved.cameras and run.encoder.name != "none":
         text = f"input is {run.encoder.name!r}, must be 'none' for an environment without images; write name: none"
-        yield _mistake(resolved, "run.encoder.name", text)
+        yield resolved.mistake("run.encoder.name", text)
 
 
 def _asking(resolved: ResolvedRun) -> Iterator[Mistake]:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from robot_stack.config.files import patterns
 from robot_stack.config.files.explain import PlacedError
 from robot_stack.config.safety import TighterLimits
-from robot_stack.config.section import FreeSection, Name, Section, check_names
+from robot_stack.config.section import FreeSection, Name, Section, check_names, check_unique
 from robot_stack.types.errors import SpecError
 from robot_stack.types.spec import AXES, DIRECTION
 from robot_stack.types.stages import MOST_STAGES

@@ -20,7 +20,7 @@ from sim.drawer_hands import DrawerHands
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
 from sim.tasks.drawer import Drawer, Stage
-from tests.run.fake_cell import ListSink
+from tests.rollout.fake_cell import ListSink
 
 SCALE = np.array([[0.15, 0.15, 0.15, 0.9, 0.9, 0.9]])
 TICK_NS = 20_000_000
