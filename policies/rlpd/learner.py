@@ -184,7 +184,8 @@ class RLPDLearner:
     def _update_critic(self, batch: TensorBatch, seen: Seen, inputs: UpdateInputs) -> dict[str, Tensor]:
         """Make one step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad(), fast(self._device):
-            next_action, _, next_own = self.policy.sample(seen.following, batch.next_proprio, inputs.next_noise)
+            next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, inputs.next_noise)
+            next_own = own_actions(self.published, self.target, seen.following, batch.next_proprio)
             next_q = self.target.around(self.target.encoder(seen.target, batch.next_proprio), next_action, next_own)
             target = losses.td_target(batch.reward, batch.discount, next_q, inputs.subset)
         with fast(self._device):
@@ -207,7 +208,7 @@ class RLPDLearner:
         All come from one pass of the critics.
         """
         state, executed = self.critic.encoder(features, batch.proprio), self.layout.arm(batch.action)
-        own = own_actions(self.policy, self.critic, features, batch.proprio)
+        own = own_actions(self.published, self.critic, features, batch.proprio)
         states, actions, owns = [state], [executed], [own]
         if self.config.correction_margin > 0:
             states.append(state)
@@ -288,7 +289,8 @@ class RLPDLearner:
             with torch.no_grad():
                 state = self.critic.encoder(features, batch.proprio)
             self.critic.requires_grad_(False)
-            q = self.critic.around(state, action, mean)
+            own = own_actions(self.published, self.critic, features, batch.proprio)
+            q = self.critic.around(state, action, own)
             self.critic.requires_grad_(True)
         action.retain_grad()
         mean.retain_grad()
@@ -314,7 +316,7 @@ class RLPDLearner:
 
     def critic_snapshot(self) -> CriticSnapshot:
         """Copy the critic as it is now, to be asked later about what it has not been trained on."""
-        return CriticSnapshot(self.layout, self.policy, self.critic, self.target, self.vision)
+        return CriticSnapshot(self.layout, self.policy, self.published, self.critic, self.target, self.vision)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of the published average of the policy, by name."""

@@ -20,7 +20,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class CriticSnapshot:
-    """A copy of RLPD's critic, with the policy and the target critic of its TD error; implements `AskedCritic`.
+    """A copy of RLPD's critic, with the policies and the target critic of its TD error; implements `AskedCritic`.
 
     Values are computed in float32 also where updates are not: actions differ by less than bf16 resolves.
     """
@@ -28,10 +28,16 @@ class CriticSnapshot:
     values_discrete_grippers = False
 
     def __init__(
-        self, layout: ActionLayout, policy: TrainedPolicy, critic: AnyArmCritic, target: AnyArmCritic, vision: Vision
+        self,
+        layout: ActionLayout,
+        policy: TrainedPolicy,
+        published: TrainedPolicy,
+        critic: AnyArmCritic,
+        target: AnyArmCritic,
+        vision: Vision,
     ) -> None:
         self._layout = layout
-        self._policy, self._critic = _copied(policy), _copied(critic)
+        self._policy, self._published, self._critic = _copied(policy), _copied(published), _copied(critic)
         self._target, self._vision = _copied(target), _copied(vision)
 
     @torch.no_grad()
@@ -39,7 +45,7 @@ class CriticSnapshot:
         """Return the mean over the critics of Q(o, a) for each of several actions (B, C * A), each (B,)."""
         features = self._vision.now(batch)
         state = self._critic.encoder(features, batch.proprio)
-        own = own_actions(self._policy, self._critic, features, batch.proprio)
+        own = own_actions(self._published, self._critic, features, batch.proprio)
         return [self._critic.around(state, self._layout.arm(action), own).mean(dim=0) for action in actions]
 
     @torch.no_grad()
@@ -48,7 +54,8 @@ class CriticSnapshot:
         seen = self._vision.see(batch)
         noise = torch.randn(len(batch.reward), self._layout.arm_size, generator=rng)
         device = str(batch.reward.device)
-        action, _, own = self._policy.sample(seen.following, batch.next_proprio, upload(noise, device))
+        action, _, _ = self._policy.sample(seen.following, batch.next_proprio, upload(noise, device))
+        own = own_actions(self._published, self._target, seen.following, batch.next_proprio)
         next_q = self._target.around(self._target.encoder(seen.target, batch.next_proprio), action, own)
         everyone = torch.arange(self._target.members, device=batch.reward.device)
         return losses.td_target(batch.reward, batch.discount, next_q, everyone)

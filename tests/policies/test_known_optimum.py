@@ -90,7 +90,7 @@ def distance_to_optimum(learner: RLPDLearner, p: float, k: float) -> tuple[float
     x = torch.from_numpy(np.random.default_rng(1).uniform(-0.7, 0.7, (500, 2)).astype(np.float32))
     with torch.no_grad():
         action = learner.published.actor.deterministic(x, x)
-        own = own_actions(learner.policy, learner.critic, x, x)
+        own = own_actions(learner.published, learner.critic, x, x)
         q = learner.critic.around(learner.critic.encoder(x, x), -k * x, own).mean(dim=0)
     best = -p * x.square().sum(dim=1)
     return float((action + k * x).square().mean().sqrt()), float((q - best).std() / best.std())

@@ -328,7 +328,7 @@ def test_quadratic_critics_are_contrasted_and_asked_around_the_policys_own_actio
     torch.testing.assert_close(q.mean(dim=0), asked[0], rtol=1e-3, atol=1e-4)
     assert not torch.allclose(asked[0], asked[1])
     with torch.no_grad():
-        own = made.policy.layout.join(made.policy.actor.deterministic(batch.features, batch.proprio), None)
+        own = made.policy.layout.join(made.published.actor.deterministic(batch.features, batch.proprio), None)
         value = made.critic.values(batch.features, batch.proprio, batch.action).mean(dim=0)
     torch.testing.assert_close(made.critic_snapshot().values(batch, [own])[0], value, rtol=1e-3, atol=1e-4)
 
