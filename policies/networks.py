@@ -17,9 +17,6 @@ from policies.encoders.heads import make_head
 from policies.encoders.trunk import FeaturePart
 from policies.precision import exactly
 
-ADVANTAGE_SCALE = 0.1
-"""c of `QuadraticCritic`: an output of 1 is a tenth of the reward of a success, about what an action can be worth."""
-
 
 class StateEncoder(nn.Module):
     """A trained head on each part of the features and on the proprio vector.
@@ -69,15 +66,6 @@ class EnsembleLinear(nn.Module):
         return torch.baddbmm(self.bias, x, self.weight)
 
 
-def _ensemble_mlp(members: int, inputs: int, hidden: Sequence[int]) -> tuple[nn.Sequential, int]:
-    """Build the hidden layers of an ensemble as `mlp` does, and return them with the width of the last."""
-    layers: list[nn.Module] = []
-    for width in hidden:
-        layers += [EnsembleLinear(members, inputs, width), NormTanh(width)]
-        inputs = width
-    return nn.Sequential(*layers), inputs
-
-
 class Critic(nn.Module):
     """An ensemble of E independent Q functions on one encoded state."""
 
@@ -85,8 +73,13 @@ class Critic(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.members = members
-        self.body, width = _ensemble_mlp(members, encoder.size + actions, hidden)
-        self.out = EnsembleLinear(members, width, 1)
+        inputs = encoder.size + actions
+        layers: list[nn.Module] = []
+        for width in hidden:
+            layers += [EnsembleLinear(members, inputs, width), NormTanh(width)]
+            inputs = width
+        self.body = nn.Sequential(*layers)
+        self.out = EnsembleLinear(members, inputs, 1)
 
     def forward(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
         """Return the Q values (E, B) of actions at observations."""
@@ -98,38 +91,6 @@ class Critic(nn.Module):
         hidden = self.body(joint.expand(self.members, -1, -1))
         with exactly(hidden):
             return self.out(hidden.to(self.out.weight.dtype))[..., 0]
-
-
-class QuadraticCritic(nn.Module):
-    r"""An ensemble of E Q functions that are quadratic in the action, around the policy's own.
-
-    :math:`Q(o, a) = V(o) + c\,(g(o)^T d - \lVert L(o)\, d \rVert^2)` with :math:`d = a - \mu(o)`, away from the
-    policy's mean. The value of a state and the slope at the policy's action have outputs of their own: in one network
-    on state and action the first, which varies ten times as much, drowns the second.
-
-    Source: Gu et al., 2016, arXiv:1603.00748, equation 3. Deviations: the policy is no maximum of Q, so there is a
-    slope, which an actor climbs; L is any matrix.
-    """
-
-    def __init__(self, encoder: StateEncoder, actions: int, *, members: int, hidden: Sequence[int]) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.members = members
-        self._sizes = (1, actions, actions * actions)
-        self.body, width = _ensemble_mlp(members, encoder.size, hidden)
-        self.out = EnsembleLinear(members, width, sum(self._sizes))
-
-    def on_state(self, state: Tensor, action: Tensor, own: Tensor) -> Tensor:
-        """Return the Q values (E, B) of actions at an already encoded state (B, size), around the policy's own.
-
-        The gradient is that in `action` alone: the policy's own action, (B, A), only says where.
-        """
-        hidden = self.body(state.expand(self.members, -1, -1))
-        away = action - own.detach()
-        with exactly(hidden):
-            value, slope, root = self.out(hidden.to(self.out.weight.dtype)).split(self._sizes, dim=2)
-            bent = (root.unflatten(2, (len(away[0]), -1)) * away[:, None]).sum(dim=3)
-            return value[..., 0] + ADVANTAGE_SCALE * ((slope * away).sum(dim=2) - bent.square().sum(dim=2))
 
 
 class GripperCritic(nn.Module):

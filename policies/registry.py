@@ -39,7 +39,7 @@ from policies.residual.config import ResidualConfig, ResidualOnBaseConfig
 from policies.residual.policy import ResidualOnBasePolicy, ResidualPolicy
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
-from policies.rlpd.policy import RLPDPolicy, make_arm_critic
+from policies.rlpd.policy import ArmCritic, RLPDPolicy
 from robot_stack import plugins
 from robot_stack.plugins import ConfigT, Part, Registry
 
@@ -103,7 +103,7 @@ def _imitation_policy(spec: LearnerSpec, config: BCConfig | HGDAggerConfig) -> B
     return BCPolicy(spec, head=config.head, hidden=config.hidden)
 
 
-RLPD = Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy, critic=make_arm_critic)
+RLPD = Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy, critic=ArmCritic)
 BC = Algorithm(config=BCConfig, learner=BCLearner, policy=_imitation_policy)
 HG_DAGGER = Algorithm(config=HGDAggerConfig, learner=hg_dagger.make_learner, policy=_imitation_policy)
 RESIDUAL = Algorithm(
@@ -112,7 +112,7 @@ RESIDUAL = Algorithm(
 RESIDUAL_ON_BASE = Algorithm(
     config=ResidualOnBaseConfig, learner=residual.make_on_base, policy=ResidualOnBasePolicy, needs_base=True
 )
-CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy, critic=make_arm_critic)
+CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy, critic=ArmCritic)
 JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy, frozen_encoder=True)
 ACT = Algorithm(config=ActConfig, learner=ActLearner, policy=ActPolicy)
 FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolicy)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from policies.learner import Sampling
@@ -20,9 +18,6 @@ class RLPDConfig(BaseModel):
     discount: float = Field(0.97, gt=0.0, lt=1.0, description="per control tick")
     n_step: int = Field(1, ge=1, le=10)
     chunk: int = Field(1, ge=1, le=20, description="ticks that one decision covers (arXiv:2507.07969)")
-    critic_form: Literal["joint", "quadratic"] = Field(
-        "joint", description="Q of state and action in one network, or quadratic in the action around the policy's own"
-    )
     critics: int = Field(2, ge=2, le=10)
     critic_subset: int = Field(2, ge=1, le=10, description="critics in the target's minimum")
     critic_actor_ratio: int = Field(2, ge=1, le=20, description="critic updates per actor update")

@@ -22,7 +22,7 @@ from policies.optimiser import descend, follow, load_adam, make_adam
 from policies.precision import fast
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
-from policies.rlpd.policy import RLPDPolicy, TrainedPolicy, make_arm_critic, own_actions
+from policies.rlpd.policy import ArmCritic, RLPDPolicy, TrainedPolicy
 from policies.rlpd.snapshot import CriticSnapshot
 from policies.vision import Seen, Vision
 
@@ -86,7 +86,7 @@ class RLPDLearner:
         self.layout = self.policy.layout
         self.published = copy.deepcopy(self.policy).requires_grad_(False)
         """Running average of the policy: what acts and is evaluated."""
-        self.critic = make_arm_critic(spec, config).to(device)
+        self.critic = ArmCritic(spec, config).to(device)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         self.gripper_target = copy.deepcopy(self.policy.gripper)
         if self.gripper_target is not None:
@@ -185,8 +185,7 @@ class RLPDLearner:
         """Make one step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad(), fast(self._device):
             next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, inputs.next_noise)
-            next_own = own_actions(self.published, self.target, seen.following, batch.next_proprio)
-            next_q = self.target.around(self.target.encoder(seen.target, batch.next_proprio), next_action, next_own)
+            next_q = self.target(seen.target, batch.next_proprio, next_action)
             target = losses.td_target(batch.reward, batch.discount, next_q, inputs.subset)
         with fast(self._device):
             q, contrasts = self._values(batch, seen.now, inputs)
@@ -208,12 +207,10 @@ class RLPDLearner:
         All come from one pass of the critics.
         """
         state, executed = self.critic.encoder(features, batch.proprio), self.layout.arm(batch.action)
-        own = own_actions(self.published, self.critic, features, batch.proprio)
-        states, actions, owns = [state], [executed], [own]
+        states, actions = [state], [executed]
         if self.config.correction_margin > 0:
             states.append(state)
             actions.append(self.layout.arm(batch.proposed))
-            owns.append(own)
         rows, count, log_policy = self._contrasted, self.config.cql_actions, None
         if inputs.uniform is not None and inputs.policy_noise is not None:
             with torch.no_grad():
@@ -221,10 +218,9 @@ class RLPDLearner:
                 policy, log_policy, _ = self.policy.sample(known, proprio, inputs.policy_noise)
             states.append(state[rows].repeat(2 * count, 1))
             actions += [inputs.uniform, policy]
-            owns.append(own[rows].repeat(2 * count, 1))
         if len(actions) == 1:
-            return self.critic.around(state, executed, own), {}
-        values = self.critic.around(torch.cat(states), torch.cat(actions), torch.cat(owns))
+            return self.critic.on_state(state, executed), {}
+        values = self.critic.on_state(torch.cat(states), torch.cat(actions))
         q, others = values[:, : len(executed)], values[:, len(executed) :]
         contrasts = {}
         if self.config.correction_margin > 0:
@@ -289,8 +285,7 @@ class RLPDLearner:
             with torch.no_grad():
                 state = self.critic.encoder(features, batch.proprio)
             self.critic.requires_grad_(False)
-            own = own_actions(self.published, self.critic, features, batch.proprio)
-            q = self.critic.around(state, action, own)
+            q = self.critic.on_state(state, action)
             self.critic.requires_grad_(True)
         action.retain_grad()
         mean.retain_grad()
@@ -316,7 +311,7 @@ class RLPDLearner:
 
     def critic_snapshot(self) -> CriticSnapshot:
         """Copy the critic as it is now, to be asked later about what it has not been trained on."""
-        return CriticSnapshot(self.layout, self.policy, self.published, self.critic, self.target, self.vision)
+        return CriticSnapshot(self.layout, self.policy, self.critic, self.target, self.vision)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of the published average of the policy, by name."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from policies.action_layout import ActionLayout
 from policies.exploration import ExplorationNoise
 from policies.learner import LearnerSpec
-from policies.networks import Critic, GaussianActor, GripperCritic, QuadraticCritic, StateEncoder
+from policies.networks import Critic, GaussianActor, GripperCritic, StateEncoder
 from policies.rlpd.config import RLPDConfig
 
 
@@ -17,52 +17,12 @@ class ArmCritic(Critic):
 
     def __init__(self, spec: LearnerSpec, config: RLPDConfig) -> None:
         self.layout = ActionLayout(actions=spec.actions, grippers=spec.grippers, chunk=config.chunk)
-        super().__init__(_encoder(spec, config), self.layout.arm_size, members=config.critics, hidden=config.hidden)
-
-    def around(self, state: Tensor, action: Tensor, own: Tensor) -> Tensor:
-        """Return Q (E, B) of the arms' part of actions at an encoded state; the policy's own action changes nothing."""
-        return self.on_state(state, action)
+        encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+        super().__init__(encoder, self.layout.arm_size, members=config.critics, hidden=config.hidden)
 
     def values(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
         """Return Q(o, a) of whole actions (B, chunk * A) by each critic, (E, B)."""
         return self(features, proprio, self.layout.arm(action))
-
-
-class ArmCriticAroundPolicy(QuadraticCritic):
-    """Critics of the arms' part that are quadratic around the policy's own; implements `ValuesActions`."""
-
-    def __init__(self, spec: LearnerSpec, config: RLPDConfig) -> None:
-        self.layout = ActionLayout(actions=spec.actions, grippers=spec.grippers, chunk=config.chunk)
-        super().__init__(_encoder(spec, config), self.layout.arm_size, members=config.critics, hidden=config.hidden)
-
-    around = QuadraticCritic.on_state
-
-    def values(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
-        """Return V(o) by each critic, (E, B): the value of the policy's own action, whatever the action."""
-        action = self.layout.arm(action)
-        return self.on_state(self.encoder(features, proprio), action, own=action)
-
-
-AnyArmCritic = ArmCritic | ArmCriticAroundPolicy
-
-
-def make_arm_critic(spec: LearnerSpec, config: RLPDConfig) -> AnyArmCritic:
-    """Make the critics of the form that the settings name."""
-    return (ArmCritic if config.critic_form == "joint" else ArmCriticAroundPolicy)(spec, config)
-
-
-@torch.no_grad()
-def own_actions(policy: TrainedPolicy, critic: AnyArmCritic, features: Tensor, proprio: Tensor) -> Tensor:
-    """Return the policy's means (B, arm_size), for critics that are asked around them; zeros for others."""
-    noise = torch.zeros(len(proprio), policy.layout.arm_size, device=proprio.device)
-    if isinstance(critic, ArmCritic):
-        return noise
-    _, _, mean = policy.sample(features, proprio, noise)
-    return mean
-
-
-def _encoder(spec: LearnerSpec, config: RLPDConfig) -> StateEncoder:
-    return StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
 
 
 class TrainedPolicy(nn.Module):
@@ -102,15 +62,14 @@ class RLPDPolicy(TrainedPolicy):
         super().__init__()
         self.layout = ActionLayout(actions=spec.actions, grippers=spec.grippers, chunk=config.chunk)
         self.chunk = config.chunk
+
+        def encoder() -> StateEncoder:
+            return StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+
         self.actor = GaussianActor(
-            _encoder(spec, config),
-            self.layout.arm_size,
-            hidden=config.hidden,
-            std_min=config.std_min,
-            std_max=config.std_max,
+            encoder(), self.layout.arm_size, hidden=config.hidden, std_min=config.std_min, std_max=config.std_max
         )
-        grippers = len(spec.grippers)
-        self.gripper = GripperCritic(_encoder(spec, config), grippers, hidden=config.hidden) if grippers else None
+        self.gripper = GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
         self._noise = ExplorationNoise(self.layout.arm_size, config.smooth_ticks)
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:

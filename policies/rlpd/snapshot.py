@@ -12,15 +12,16 @@ from torch import Tensor, nn
 from policies.action_layout import ActionLayout
 from policies.device import upload
 from policies.learner import TensorBatch
+from policies.networks import Critic
 from policies.rlpd import losses
-from policies.rlpd.policy import AnyArmCritic, TrainedPolicy, own_actions
+from policies.rlpd.policy import TrainedPolicy
 from policies.vision import Vision
 
 Module = TypeVar("Module", bound=nn.Module)
 
 
 class CriticSnapshot:
-    """A copy of RLPD's critic, with the policies and the target critic of its TD error; implements `AskedCritic`.
+    """A copy of RLPD's critic, with the policy and the target critic of its TD error; implements `AskedCritic`.
 
     Values are computed in float32 also where updates are not: actions differ by less than bf16 resolves.
     """
@@ -28,25 +29,17 @@ class CriticSnapshot:
     values_discrete_grippers = False
 
     def __init__(
-        self,
-        layout: ActionLayout,
-        policy: TrainedPolicy,
-        published: TrainedPolicy,
-        critic: AnyArmCritic,
-        target: AnyArmCritic,
-        vision: Vision,
+        self, layout: ActionLayout, policy: TrainedPolicy, critic: Critic, target: Critic, vision: Vision
     ) -> None:
         self._layout = layout
-        self._policy, self._published, self._critic = _copied(policy), _copied(published), _copied(critic)
+        self._policy, self._critic = _copied(policy), _copied(critic)
         self._target, self._vision = _copied(target), _copied(vision)
 
     @torch.no_grad()
     def values(self, batch: TensorBatch, actions: Sequence[Tensor]) -> list[Tensor]:
         """Return the mean over the critics of Q(o, a) for each of several actions (B, C * A), each (B,)."""
-        features = self._vision.now(batch)
-        state = self._critic.encoder(features, batch.proprio)
-        own = own_actions(self._published, self._critic, features, batch.proprio)
-        return [self._critic.around(state, self._layout.arm(action), own).mean(dim=0) for action in actions]
+        state = self._critic.encoder(self._vision.now(batch), batch.proprio)
+        return [self._critic.on_state(state, self._layout.arm(action)).mean(dim=0) for action in actions]
 
     @torch.no_grad()
     def targets(self, batch: TensorBatch, rng: torch.Generator) -> Tensor:
@@ -55,8 +48,7 @@ class CriticSnapshot:
         noise = torch.randn(len(batch.reward), self._layout.arm_size, generator=rng)
         device = str(batch.reward.device)
         action, _, _ = self._policy.sample(seen.following, batch.next_proprio, upload(noise, device))
-        own = own_actions(self._published, self._target, seen.following, batch.next_proprio)
-        next_q = self._target.around(self._target.encoder(seen.target, batch.next_proprio), action, own)
+        next_q = self._target(seen.target, batch.next_proprio, action)
         everyone = torch.arange(self._target.members, device=batch.reward.device)
         return losses.td_target(batch.reward, batch.discount, next_q, everyone)
 

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import norm
 from torch import nn
 
-from policies.networks import ADVANTAGE_SCALE, Critic, EnsembleLinear, GaussianActor, QuadraticCritic, StateEncoder
+from policies.networks import Critic, EnsembleLinear, GaussianActor, StateEncoder
 from tests.policies.small_task import ACTIONS, FEATURES, PROPRIO, SPEC, random_batch
 
 
@@ -50,42 +50,6 @@ def test_critics_of_an_ensemble_are_independent() -> None:
             assert layer.weight.grad is not None
             assert (layer.weight.grad[1] != 0).any()
             assert (layer.weight.grad[[0, 2]] == 0).all()
-
-
-def test_quadratic_critic_is_a_value_a_slope_and_a_bend_around_the_policys_own_action() -> None:
-    torch.manual_seed(0)
-    critic, batch = QuadraticCritic(encoder(), ACTIONS, members=3, hidden=(16, 16)), random_batch(0)
-    state, own = critic.encoder(batch.features, batch.proprio), batch.action.flip(0)
-    q = critic.on_state(state, batch.action, own)
-    value = critic.on_state(state, own, own)
-    for member in range(3):
-        for row in range(4):
-            hidden = state[row]
-            for layer in critic.body:
-                if isinstance(layer, EnsembleLinear):
-                    hidden = hidden @ layer.weight[member] + layer.bias[member, 0]
-                else:
-                    hidden = layer(hidden[None, None])[0, 0]
-            out = hidden @ critic.out.weight[member] + critic.out.bias[member, 0]
-            away = batch.action[row] - own[row]
-            root = out[1 + ACTIONS :].reshape(ACTIONS, ACTIONS)
-            told = out[0] + ADVANTAGE_SCALE * (out[1 : 1 + ACTIONS] @ away - (root @ away) @ (root @ away))
-            torch.testing.assert_close(q[member, row], told)
-            torch.testing.assert_close(value[member, row], out[0])
-
-
-def test_quadratic_critic_has_no_slope_in_the_policys_own_action_and_bends_downwards_only() -> None:
-    torch.manual_seed(0)
-    critic, batch = QuadraticCritic(encoder(), ACTIONS, members=2, hidden=(16,)), random_batch(0)
-    state = critic.encoder(batch.features, batch.proprio)
-    action, own = batch.action.clone().requires_grad_(True), torch.zeros_like(batch.action).requires_grad_(True)
-    critic.on_state(state, action, own).sum().backward()
-    assert own.grad is None
-    assert action.grad is not None
-    assert (action.grad != 0).all()
-    with torch.no_grad():
-        ends = [critic.on_state(state, sign * batch.action, own) for sign in (-1.0, 1.0)]
-        assert (ends[0] + ends[1] <= 2 * critic.on_state(state, own, own)).all()
 
 
 def test_state_encoder_standardises_proprio_and_keeps_slices_apart() -> None:

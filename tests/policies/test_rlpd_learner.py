@@ -52,7 +52,6 @@ IN_THE_LEARNER: dict[str, Any] = {
     "cql_weight": 0.5,
     "correction_margin": 0.5,
     "bc_half_life": 2,
-    "critic_form": "quadratic",
 }
 """Settings that change an update, each with another value than `BASE`."""
 WITH_THEIR_OWN_TESTS = {
@@ -304,10 +303,9 @@ def test_entries_that_a_person_has_not_shown_are_not_imitated() -> None:
     assert not torch.equal(moved[1], moved[3])
 
 
-@pytest.mark.parametrize("form", ["joint", "quadratic"])
-def test_restored_learner_goes_on_with_identical_losses(form: str) -> None:
-    first = trained(5, critic_form=form)
-    other = learner(seed=9, critic_form=form)
+def test_restored_learner_goes_on_with_identical_losses() -> None:
+    first = trained(5)
+    other = learner(seed=9)
     other.load_state_dict(through_a_file(first.state_dict()))
     assert other.updates == first.updates == 5
     for number in range(5, 12):
@@ -315,22 +313,6 @@ def test_restored_learner_goes_on_with_identical_losses(form: str) -> None:
         assert expected.keys() == got.keys()
         assert all(torch.equal(expected[name], got[name]) for name in expected)
     assert all(torch.equal(a, b) for a, b in zip(state_of(first), state_of(other), strict=True))
-
-
-def test_quadratic_critics_are_contrasted_and_asked_around_the_policys_own_actions() -> None:
-    settings = {"critic_form": "quadratic", "cql_weight": 0.5, "cql_actions": 2, "correction_margin": 0.5}
-    made, batch = trained(3, **settings), random_batch(5)
-    seen = made.vision.see(batch).now
-    inputs = made.draw_inputs(len(batch.reward), with_actor=False)
-    q, contrasts = made._values(batch, seen, inputs)
-    assert set(contrasts) == {"correction_loss", "cql_gap"}
-    asked = made.critic_snapshot().values(batch, [batch.action, batch.proposed])
-    torch.testing.assert_close(q.mean(dim=0), asked[0], rtol=1e-3, atol=1e-4)
-    assert not torch.allclose(asked[0], asked[1])
-    with torch.no_grad():
-        own = made.policy.layout.join(made.published.actor.deterministic(batch.features, batch.proprio), None)
-        value = made.critic.values(batch.features, batch.proprio, batch.action).mean(dim=0)
-    torch.testing.assert_close(made.critic_snapshot().values(batch, [own])[0], value, rtol=1e-3, atol=1e-4)
 
 
 def test_seed_decides_everything() -> None:
