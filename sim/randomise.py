@@ -7,7 +7,7 @@ else, so that it is the same for every policy, whatever other factors vary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -30,6 +30,9 @@ SIDES_M = (0.018, 0.022, 0.014, 0.02, 0.016, 0.024)
 """Half the sides of the distractors, in the order in which they come."""
 AROUND_M = ((0.35, 0.68), (-0.25, 0.25))
 """Where on the table distractors stand, x and y."""
+BESIDE_M = 0.08
+"""At least so far from the middle of a part of the task; a socket is a block of 7 cm."""
+TRIES = 50
 AWAY_M = -0.5
 """Height of what is not to be seen, under the table."""
 PART = "peg"
@@ -215,6 +218,7 @@ class Randomiser:
         self._part = geoms.index(PART) if PART in geoms else None
         free = model.jnt_type == mujoco.mjtJoint.mjJNT_FREE
         self._loose = np.unique(model.jnt_bodyid[free])
+        self._loose_at = model.jnt_qposadr[free]
         self._before = [part.copy() for part in self._fixed()]
 
     def restore(self) -> None:
@@ -273,12 +277,23 @@ class Randomiser:
 
     def _place_distractors(self, data: mujoco.MjData, seed: int) -> None:
         count, rng = self._drawn("distractors", seed)
-        for number in range(distractors(self._config)):
-            mocap = self._model.body(f"distractor{number}").mocapid[0]
+        most = distractors(self._config)
+        own = [self._model.body(f"distractor{number}").mocapid[0] for number in range(most)]
+        parts = [*np.delete(data.mocap_pos, own, axis=0)[:, :2], *(data.qpos[at : at + 2] for at in self._loose_at)]
+        for number, mocap in enumerate(own):
             there = number < round(count)
-            data.mocap_pos[mocap] = [*(rng.uniform(*ends) for ends in AROUND_M), SIDES_M[number] if there else AWAY_M]
+            data.mocap_pos[mocap] = [*_place_beside(parts, rng), SIDES_M[number] if there else AWAY_M]
             yaw = rng.uniform(0, np.pi)
             data.mocap_quat[mocap] = [np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]
+
+
+def _place_beside(parts: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """Draw a place on the table, x and y [m], beside the parts of the task; anywhere if none is found."""
+    for _ in range(TRIES):
+        place = np.array([rng.uniform(*ends) for ends in AROUND_M])
+        if all(np.linalg.norm(place - part) >= BESIDE_M for part in parts):
+            break
+    return place
 
 
 def distractors(config: RandomiseConfig) -> int:

@@ -109,6 +109,8 @@ def test_distractors_stand_on_the_table_and_touch_nothing(plain: LocalCell) -> N
         crowded.world.reset(seed)
         heights = [crowded.world.data.body(f"distractor{number}").xpos[2] for number in range(4)]
         counts.add(sum(height > 0 for height in heights))
+        cubes = np.array([crowded.world.data.body(f"distractor{number}").xpos[:2] for number in range(4)])
+        assert np.linalg.norm(cubes - crowded.world.data.body("socket").xpos[:2], axis=1).min() >= 0.08
     assert counts == {2, 3, 4}
     model = crowded.world.model
     assert model.ngeom == plain.world.model.ngeom + 4

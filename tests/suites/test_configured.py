@@ -15,6 +15,7 @@ from gymnasium import spaces
 from ruamel.yaml import YAML
 
 from benchmarks.learning.lockstep import train_online
+from robot_stack.cli import sim
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.table import cell_processes, process_table
@@ -24,7 +25,7 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, of_kind
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
-from robot_stack.types.errors import ConfigError, RobotError
+from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.transition import EndReason, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 from tests.suites.test_gymnasium_cell import Always, Ending, run
@@ -311,3 +312,27 @@ def test_sim_goes_from_demonstrations_to_the_report_without_ros(tmp_path: Path) 
     assert (summary["policy"]["episodes"], summary["bc"]["episodes"]) == (3, 3)
     assert {path.stem for path in folder.log.glob("*.log")} >= {"learner", "actor"}
     assert not list(folder.log.glob("safety*"))
+
+
+def test_a_step_is_tried_before_a_run_begins(tmp_path: Path) -> None:
+    path = write(tmp_path, tasks=task_of(PENDULUM), runs=ASKED)
+    with pytest.raises(SpecError, match=r"info has \[.*\], must have 'success' or 'is_success'; judge by the reward"):
+        sim.prepare(tmp_path / "run", str(path), [], tmp_path, plain=True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_task_of_ogbench_is_one_of_ours(tmp_path: Path) -> None:
+    pytest.importorskip("ogbench")
+    puzzle = {"gymnasium": "puzzle-3x3-singletask-task4-v0", "module": "ogbench"}
+    resolved = loaded(tmp_path, puzzle | {"expert": "tests.suites.test_configured:idle"})
+    cell = build_local_cell(resolved, seed=0)
+    outcome, kept = run(cell, EpisodeKind.EVAL, Always(*np.zeros(5)), longest=5)  # type: ignore[arg-type]
+    cell.close()
+    assert (outcome.end, outcome.steps) == (EndReason.TIMEOUT, 5)
+    assert resolved.spec().action_size == 5
+    assert kept.steps[0].observation.proprio.shape == (resolved.spec().proprio_size,)
+
+
+def idle(seen: np.ndarray) -> np.ndarray:
+    return np.zeros(5)
