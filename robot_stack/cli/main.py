@@ -256,6 +256,10 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--demo", required=True, metavar="RUN|DATASET", help=text)
     change.add_argument("--episode", metavar="ID", help="which of its successes (the newest)")
     _add_json(change)
+    text = "propose the stages of a run's successes by its encoder; the episode browser shows them to be accepted"
+    cut = words.add_parser("stages", help=text, description=text)
+    cut.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/; not going on")
+    _add_json(cut)
     text = "write the wording that a model was published with as a prompt_file, from its authors' own files"
     words_of = words.add_parser("prompt", help=text, description=text)
     words_of.add_argument("family", metavar="MODEL", help="grm or roboreward")

@@ -34,6 +34,7 @@ def run(what: str, **options: Any) -> int:
         "eval": _eval,
         "probe": _probe,
         "adapt": _adapt,
+        "stages": _stages,
         "serve": _serve,
         "prompt": _prompt,
         "audit": _audit,
@@ -221,6 +222,22 @@ def _adapt(name: str, demo: str, episode: str | None, as_json: bool) -> int:
     print(f"reward model {found.version} of {name} is {found.start}, adapted by {found.episode}")
     print(f"Φ at the end of that: {found.before:.2f} before, {found.after:.2f} now, which it was trained on")
     print("Next: robot-stack reward eval on episodes of the changed scene, before anything is judged by it")
+    return 0
+
+
+def _stages(name: str, as_json: bool) -> int:
+    """Propose the stages of a run's successes that nobody has marked."""
+    from robot_stack.learner.reward.proposals import propose_stages
+
+    found = propose_stages(find_folder(name))
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return 0
+    for episode_id, starts in found.starts.items():
+        cut = f"stages begin at frames {', '.join(map(str, starts))}" if starts else "shows no stages"
+        print(f"{episode_id}: {cut}")
+    print(f"{len(found.marked)} successes are marked by an operator and stay as they are")
+    print(f"Next: robot-stack data view {name}, and accept what fits; until then nothing is learned from it")
     return 0
 
 
