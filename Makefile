@@ -1,4 +1,4 @@
-# make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1
+# make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1; installs what it needs
 # make check  a minute's tests of everything that decides, for every save
 # make test   style, types, imports and pytest, each also a target of its own
 # make faults  42 injected faults, ten minutes; what was measured goes to build/faults.json
@@ -18,7 +18,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # or each of the hundreds of processes of the tests compiles anew what it imports
 unexport PYTHONDONTWRITEBYTECODE
 
+PIP := $(BIN)/python -m pip
+TORCH := $(VENV)/.torch
+SIM_READY := $(VENV)/.sim
 INSTALLED := $(VENV)/.installed
+TORCH_CPU := https://download.pytorch.org/whl/cpu
 SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(ALGORITHM),--algorithm $(ALGORITHM)) $(if $(filter-out 0,$(QUICK)),--quick)
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
@@ -45,17 +49,42 @@ $(VENV)/pyvenv.cfg:
 		exit 1; \
 	}
 
-# torch first and by itself, so that nothing else decides which build of it is taken
-$(INSTALLED): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt $(wildcard setup.py)
-	$(BIN)/python -m pip install --quiet $$(sed -n '/^torch==/p' constraints.txt)
-	@set -e; extras=learner,sim,dev; \
-	if $(BIN)/python -m pip install --quiet --no-deps --only-binary :all: -c constraints.txt ros-rclpy 2>/dev/null; then \
-		extras=ros,learner,sim,dev; \
+# torch first and by itself, so that nothing else decides which build of it is taken: the one for GPUs is 2.7 GB
+$(TORCH): $(VENV)/pyvenv.cfg constraints.txt
+	@set -e; torch=$$(sed -n '/^torch==/p' constraints.txt); \
+	if [ "$$(uname -s)" != Linux ] || nvidia-smi -L >/dev/null 2>&1; then \
+		echo "1 of 3: $$torch, as pip finds it"; \
+		$(PIP) install --quiet $$torch; \
+	elif $(PIP) install --quiet --no-deps --no-index $$torch 2>/dev/null; then \
+		echo "1 of 3: $$torch, from this disk"; \
+	else \
+		echo "1 of 3: $$torch for the CPU, as there is no NVIDIA GPU; about 200 MB"; \
+		$(PIP) install --quiet --no-deps --index-url $(TORCH_CPU) $$torch || { \
+			echo "$(TORCH_CPU) has none for this machine; taking the build for GPUs, 2.7 GB"; \
+			$(PIP) install --quiet $$torch; \
+		}; \
+	fi
+	@touch $@
+
+# what the dry run needs and nothing else
+$(SIM_READY): $(TORCH) pyproject.toml constraints.txt $(wildcard setup.py)
+	@set -e; extras=learner,sim,console; \
+	echo "2 of 3: ROS 2 from wheels"; \
+	if $(PIP) install --quiet --no-deps --only-binary :all: -c constraints.txt ros-rclpy 2>/dev/null; then \
+		extras=ros,$$extras; \
 	else \
 		echo "ros extra is left out: no ros-rclpy wheel for this Python and machine. Learner, tests and tools work;"; \
 		echo "the nodes (and make sim) need a ROS 2 Jazzy installation whose setup file has been sourced."; \
 	fi; \
-	$(BIN)/python -m pip install --quiet -e ".[$$extras]" -c constraints.txt
+	echo "3 of 3: robot-stack[$$extras], a minute or two"; \
+	$(PIP) install --quiet -e ".[$$extras]" -c constraints.txt
+	@echo "installed: $$(du -sm $(VENV) | cut -f1) MB in $(VENV)"
+	@touch $@
+
+$(INSTALLED): $(SIM_READY)
+	@echo "tools of development, some minutes"
+	@$(PIP) install --quiet -e ".[dev]" -c constraints.txt
+	@echo "installed: $$(du -sm $(VENV) | cut -f1) MB in $(VENV)"
 	@touch $@
 
 # exit code of robot-stack after Ctrl-C: a wish, no failure
@@ -73,7 +102,7 @@ gl:
 		done; \
 	fi
 
-sim: gl $(INSTALLED)
+sim: gl $(SIM_READY)
 	@trap : INT; $(BIN)/robot-stack sim $(SIM_OPTIONS) || [ $$? -eq $(INTERRUPTED) ]
 
 ifeq ($(PYTEST_ARGS),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-EXTRA_OF = {"torch": "learner", "wandb": "learner", "matplotlib": "learner", "mujoco": "sim"}
+EXTRA_OF = {"torch": "learner", "wandb": "wandb", "matplotlib": "learner", "mujoco": "sim"}
 """Library -> extra."""
 EXTRAS_OF_VERB = {"sim": "learner,sim"}
 """Verb -> the extras that it needs together, where one alone would not do."""

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from robot_stack.disk.jsonl import JsonLines, mapping, read_jsonl
 from robot_stack.runs.rows import FitReport, MetricsRow, UpdateRow
+from robot_stack.types.errors import ConfigError
 
 _ROW: TypeAdapter[MetricsRow] = TypeAdapter(Annotated[MetricsRow, Field(discriminator="kind")])
 _UPDATE_FIELDS = {each.name for each in fields(UpdateRow)}
@@ -21,13 +23,23 @@ AXES = {"update": "updates", "reward_fit": "online_episodes"}
 """Kind of row -> the value that its panels have from left to right; the others go by row."""
 
 
+def usual_wandb_mode() -> str:
+    """Return the mode of wandb where nobody has said one: offline where it is installed, else disabled."""
+    return "offline" if find_spec("wandb") else "disabled"
+
+
 class MetricsLog:
     """A log that appends rows {"t": seconds since the epoch, "kind": ..., ...} to `path`, safe from several threads.
 
     A disk that refuses a row ends nobody: the row is lost, and the next one that is taken says how many were.
+
+    Raises:
+        ConfigError: If wandb is asked for and not installed.
     """
 
     def __init__(self, path: Path, *, wandb_mode: str = "disabled", run_name: str = "", config: Any = None) -> None:
+        if wandb_mode != "disabled" and find_spec("wandb") is None:
+            raise ConfigError(f"wandb is missing, must be there to be {wandb_mode}; pip install 'robot-stack[wandb]'")
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
         self._torn = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")

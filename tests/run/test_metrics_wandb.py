@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+from robot_stack.runs import metrics
+from robot_stack.runs.metrics import MetricsLog, usual_wandb_mode
+from robot_stack.types.errors import ConfigError
 
 PROGRAM = """
 from pathlib import Path
@@ -26,6 +28,7 @@ log.close()
 """
 
 
+@pytest.mark.long
 def test_rows_of_numbers_and_the_configuration_are_in_the_offline_run(tmp_path: Path) -> None:
     """In a process of its own: wandb starts a service and leaves handlers at exit."""
     program = PROGRAM.format(path=str(tmp_path / "metrics.jsonl"))
@@ -36,3 +39,14 @@ def test_rows_of_numbers_and_the_configuration_are_in_the_offline_run(tmp_path: 
     for text in (b"peg_insert", b"update/q", b"0.4375", b"update/*", b"update/updates", b"episode/steps"):
         assert text in content, text
     assert b"000004-online-a" not in content  # only numbers have panels
+
+
+def test_without_wandb_a_run_goes_on_with_its_own_file_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert usual_wandb_mode() == "offline"
+    monkeypatch.setattr(metrics, "find_spec", lambda name: None)
+    assert usual_wandb_mode() == "disabled"
+    MetricsLog(tmp_path / "metrics.jsonl", wandb_mode=usual_wandb_mode()).close()
+    with pytest.raises(ConfigError, match=r"must be there to be online; pip install 'robot-stack\[wandb\]'"):
+        MetricsLog(tmp_path / "metrics.jsonl", wandb_mode="online")
