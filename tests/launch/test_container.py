@@ -1,0 +1,54 @@
+"""The container file of the robot's side: it is not built here, but what it names is there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+from robot_stack.cli.main import parser
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "ros" / "Containerfile").read_text().replace("\\\n", " ")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ARGUMENTS = dict(re.findall(r'^ARG (\w+)="(.*)"$', TEXT, flags=re.MULTILINE))
+
+
+def test_each_copied_path_is_there_and_so_is_all_that_an_install_needs() -> None:
+    copied = [word for line in re.findall(r"^COPY (.*)$", TEXT, flags=re.MULTILINE) for word in line.split()[:-1]]
+    assert all((ROOT / path).exists() for path in copied), copied
+    packages = {pattern.rstrip("*") for pattern in _packages()}
+    read_by_setup = {"pyproject.toml", "setup.py", PROJECT["readme"], *PROJECT["license-files"]}
+    placed = {match for match in re.findall(r'"(\w+)/', (ROOT / "setup.py").read_text()) if (ROOT / match).is_dir()}
+    assert packages | read_by_setup | placed | {"package.xml", "constraints.txt"} <= set(copied)
+
+
+def _packages() -> list[str]:
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_its_extras_exist_and_torch_has_a_version_of_its_own() -> None:
+    assert set(ARGUMENTS["EXTRAS"].split(",")) <= set(PROJECT["optional-dependencies"])
+    assert re.search(r"^torch==", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
+    assert f"TORCH_CPU := {ARGUMENTS['TORCH_INDEX']}\n" in (ROOT / "Makefile").read_text()
+
+
+def test_it_begins_from_the_ros_that_the_package_is_made_for_and_starts_the_command() -> None:
+    assert re.search(r"^FROM ros:jazzy-ros-base$", TEXT, flags=re.MULTILINE)
+    assert all(name.startswith("ros-jazzy-") for name in ARGUMENTS["MESSAGES"].split())
+    (entry,) = re.findall(r'^ENTRYPOINT \["/ros_entrypoint.sh", "/opt/venv/bin/([\w-]+)"\]$', TEXT, flags=re.MULTILINE)
+    assert entry in PROJECT["scripts"]
+
+
+def test_the_page_builds_this_file_and_runs_a_verb_that_exists() -> None:
+    page = (ROOT / "docs" / "launch.md").read_text().replace("\\\n", " ")
+    (build,) = re.findall(r"^podman build .*$", page, flags=re.MULTILINE)
+    assert (ROOT / shlex.split(build)[3]).is_file()
+    (words,) = re.findall(r"^podman run .* robot-stack (.*)$", page, flags=re.MULTILINE)
+    parser().parse_args(shlex.split(words))
+    for name, value in re.findall(r'--build-arg (\w+)="?([\w,]+)', page):
+        assert name in ARGUMENTS
+        assert name != "EXTRAS" or set(value.split(",")) <= set(PROJECT["optional-dependencies"])
