@@ -22,7 +22,8 @@ PIP := $(BIN)/python -m pip
 TORCH := $(VENV)/.torch
 SIM_READY := $(VENV)/.sim
 INSTALLED := $(VENV)/.installed
-TORCH_CPU := https://download.pytorch.org/whl/cpu
+# where torch is taken from instead of pip's usual place: pytorch.org names an index of builds for the CPU
+TORCH_INDEX ?=
 SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(ALGORITHM),--algorithm $(ALGORITHM)) $(if $(filter-out 0,$(QUICK)),--quick)
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
@@ -49,26 +50,25 @@ $(VENV)/pyvenv.cfg:
 		exit 1; \
 	}
 
-# torch first and by itself, so that nothing else decides which build of it is taken: the one for GPUs is 2.7 GB
+# torch first and by itself, so that nothing else decides which build of it is taken
 $(TORCH): $(VENV)/pyvenv.cfg constraints.txt
 	@set -e; torch=$$(sed -n '/^torch==/p' constraints.txt); \
-	if [ "$$(uname -s)" != Linux ] || nvidia-smi -L >/dev/null 2>&1; then \
-		echo "1 of 3: $$torch, as pip finds it"; \
-		$(PIP) install --quiet $$torch; \
-	elif $(PIP) install --quiet --no-deps --no-index $$torch 2>/dev/null; then \
-		echo "1 of 3: $$torch, from this disk"; \
+	if [ -n "$(TORCH_INDEX)" ]; then \
+		echo "1 of 3: $$torch, from $(TORCH_INDEX)"; \
+		$(PIP) install --quiet --no-deps --index-url "$(TORCH_INDEX)" $$torch; \
 	else \
-		echo "1 of 3: $$torch for the CPU, as there is no NVIDIA GPU; about 200 MB"; \
-		$(PIP) install --quiet --no-deps --index-url $(TORCH_CPU) $$torch || { \
-			echo "$(TORCH_CPU) has none for this machine; taking the build for GPUs, 2.7 GB"; \
-			$(PIP) install --quiet $$torch; \
-		}; \
+		echo "1 of 3: $$torch, as pip finds it"; \
+		if [ "$$(uname -s)" = Linux ] && ! nvidia-smi -L >/dev/null 2>&1; then \
+			echo "        (no NVIDIA GPU here: where pip finds the build for GPUs, 2.7 GB, break off and say"; \
+			echo "        make TORCH_INDEX=ADDRESS, the index for the CPU that pytorch.org names: 200 MB)"; \
+		fi; \
+		$(PIP) install --quiet $$torch; \
 	fi
 	@touch $@
 
 # what the dry run needs and nothing else
 $(SIM_READY): $(TORCH) pyproject.toml constraints.txt $(wildcard setup.py)
-	@set -e; extras=learner,sim,console; \
+	@set -e; extras=learner,wandb,sim,console; \
 	echo "2 of 3: ROS 2 from wheels"; \
 	if $(PIP) install --quiet --no-deps --only-binary :all: -c constraints.txt ros-rclpy 2>/dev/null; then \
 		extras=ros,$$extras; \
