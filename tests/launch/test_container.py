@@ -39,7 +39,7 @@ def test_its_extras_exist_and_torch_has_a_version_of_its_own() -> None:
 def test_it_begins_from_the_ros_that_the_package_is_made_for_and_starts_the_command() -> None:
     assert re.search(r"^FROM ros:jazzy-ros-base$", TEXT, flags=re.MULTILINE)
     assert all(name.startswith("ros-jazzy-") for name in ARGUMENTS["MESSAGES"].split())
-    (entry,) = re.findall(r'^ENTRYPOINT \["/ros_entrypoint.sh", "/opt/venv/bin/([\w-]+)"\]$', TEXT, flags=re.MULTILINE)
+    (entry,) = re.findall(r'^ENTRYPOINT \["/ros_entrypoint.sh", "/venv/bin/([\w-]+)"\]$', TEXT, flags=re.MULTILINE)
     assert entry in PROJECT["scripts"]
 
 
