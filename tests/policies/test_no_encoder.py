@@ -1,4 +1,4 @@
-"""The encoder that looks at nothing: features of length 0, however many frames there are, and no weights that travel."""
+"""The encoder that looks at nothing: features of length 0, however many frames there are, and no weights."""
 
 from __future__ import annotations
 
