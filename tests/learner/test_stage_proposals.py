@@ -23,7 +23,7 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.stages import StageMark, counting
-from tests.run.test_adaptation import SETTINGS, write_demo, write_run
+from tests.learner.test_adaptation import SETTINGS, write_demo, write_run
 
 pytestmark = pytest.mark.long
 
