@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from policies.encoders.registry import find_encoder
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.cli.supervise import PageAddress
-from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.memory import tree_megabytes
@@ -38,11 +39,12 @@ QUICK = (
     "training.demos=3",
     "training.max_episodes=6",
     "training.eval_episodes=4",
-    "encoder.settings.steps=40",
     "reward.settings.steps=120",
     "algorithm.settings.pretrain_updates=150",
 )
 """Every phase in four minutes; the success figure needs the real thing."""
+QUICK_ENCODER = "encoder.settings.steps=40"
+"""For encoders that are trained."""
 QUICK_CLONE = {
     "dsrl": "algorithm.settings.base_updates=100",
     "jump_start": "algorithm.settings.guide_updates=100",
@@ -51,6 +53,21 @@ QUICK_CLONE = {
 """What is cloned first must fit into the updates before online training."""
 POLL_S = 0.5
 MEMORY_S = 5.0
+
+
+def quick_settings(task: str, asked: Sequence[str], overrides: Sequence[str], root: Path | None) -> list[str]:
+    """Return what was asked and the settings that make it quick, as far as the run's algorithm and encoder have them.
+
+    Raises:
+        ConfigError: If the run is wrong without them.
+    """
+    run = load_run(task, [*asked, *overrides], root).run
+    settings = [*asked, *QUICK]
+    if run.algorithm.name in QUICK_CLONE:
+        settings.append(QUICK_CLONE[run.algorithm.name])
+    if "steps" in find_encoder(run.encoder.name).config.model_fields:
+        settings.append(QUICK_ENCODER)
+    return settings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,7 +105,7 @@ def run(
     if algorithm is not None:
         asked.append(f"algorithm.name={algorithm}")
     if quick:
-        asked += [*QUICK, *([QUICK_CLONE[algorithm]] if algorithm in QUICK_CLONE else [])]
+        asked = quick_settings(task, asked, overrides, root)
     dry_run = prepare(RUNS / name, task, [*asked, *overrides], root, plain=plain or not sys.stdout.isatty())
     say = _Say(dry_run)
     say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
