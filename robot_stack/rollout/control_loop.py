@@ -69,8 +69,7 @@ class EpisodeOutcome:
         duration_s: Robot time.
         ticks: Times.
         help: Account of the help that the policy asked for; None where it does not ask.
-        marks: Stages that an operator marked.
-        refused_marks: Why other marks were refused.
+        refused_marks: Why marks of stages were refused.
     """
 
     header: EpisodeHeader
@@ -84,7 +83,6 @@ class EpisodeOutcome:
     duration_s: float
     ticks: TickRecord
     help: HelpAccount | None = None
-    marks: tuple[StageMark, ...] = ()
     refused_marks: tuple[str, ...] = ()
 
 
@@ -349,7 +347,6 @@ class ControlLoop:
             duration_s=episode.index * self._spec.period_s,
             ticks=episode.ticks,
             help=None if episode.help is None else episode.help.account,
-            marks=tuple(episode.marks),
             refused_marks=tuple(episode.refused_marks),
         )
 

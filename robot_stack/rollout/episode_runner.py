@@ -6,6 +6,7 @@ could not be run.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError, StackError
 from robot_stack.types.interfaces import Cell, Clock, Policy, ScoreSource, StepSink
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, ResetType
+
+log = logging.getLogger(__name__)
 
 IDLE_S = 0.3
 """Between two looks at whether the cell and the plan allow an episode."""
@@ -147,7 +150,10 @@ class EpisodeRunner:
             deterministic=plan.kind is EpisodeKind.EVAL,
             stopping=stopping,
         )
-        return run_in_turn(self._schedule, turn, episode)
+        outcome = run_in_turn(self._schedule, turn, episode)
+        for why in outcome.refused_marks:
+            log.warning("%s", why)
+        return outcome
 
     def attempt(
         self, plan: Callable[[], Plan | None], stop: threading.Event, refused: Callable[[StackError], None]

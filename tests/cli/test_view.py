@@ -19,10 +19,11 @@ from robot_stack.cli.data.common import run_of
 from robot_stack.cli.data.view import _tell
 from robot_stack.cli.main import main
 from robot_stack.console.browser.relabels import Relabels
+from robot_stack.console.browser.staging import Staging
 from robot_stack.datasets.store_view import open_store
 from robot_stack.replay.durable import WriterLock
 from robot_stack.transport.access.link_token import LinkToken
-from robot_stack.transport.calls import LearnerAwayError
+from robot_stack.transport.calls import LearnerAwayError, send_label, send_mark
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Label, Verdict
@@ -87,7 +88,7 @@ def test_only_the_episodes_of_a_run_have_a_learner(recorded: Path) -> None:
     (recorded / "runs" / "monday" / "run.yaml").touch()
     assert run_of("monday") == Path("runs/monday")
     with pytest.raises(LearnerAwayError, match=r"learner\.address is unreadable"):
-        _tell(Path("runs/monday"), None, label(DEMO, Verdict.FAILURE))
+        _tell(Path("runs/monday"), None, send_label, label(DEMO, Verdict.FAILURE))
 
 
 def test_a_learner_that_writes_to_the_store_is_told_and_may_refuse(recorded: Path) -> None:
@@ -97,8 +98,11 @@ def test_a_learner_that_writes_to_the_store_is_told_and_may_refuse(recorded: Pat
     (run / "learner.address").write_text(server.start())
     lock = WriterLock(run / "store" / "writer.lock")
     lock.acquire()
-    relabels = Relabels(open_store(run / "store").paths, partial(_tell, run, None))
+    relabels = Relabels(open_store(run / "store").paths, partial(_tell, run, None, send_label))
+    staging = Staging(open_store(run / "store").paths, (), partial(_tell, run, None, send_mark))
     try:
+        staging.set(open_store(run / "store"), DEMO, 1, 3, removed=False, now_unix_s=5.0)
+        assert [(each.episode_id, each.stage, each.frame) for each in learner.marks] == [(DEMO, 1, 3)]
         relabels.say(DEMO, Verdict.FAILURE, 0, 5.0)
         relabels.bring(LATER_NS)
         assert [(each.episode_id, each.verdict) for each in learner.labels.values()] == [(DEMO, Verdict.FAILURE)]

@@ -327,6 +327,7 @@ def test_stages_are_marked_at_the_scrubber_accepted_and_removed(tmp_path, tab):
         until(lambda: len(open_store(root).marks_of(HELPED)) == 2, "the accepted mark", page)
         sync_api.expect(page.locator(".marks .stage.proposed")).to_have_count(0, timeout=WAIT_MS)
         sync_api.expect(page.locator(".marks .stage")).to_have_text(["fill", "close"], timeout=WAIT_MS)
+        page.evaluate("scrollTo(0, 0)")
         picture(page, "browser-stages")
         page.keyboard.press("g")
         says(page, "#notice", "stage 1, must be of one that is not marked; that one is at frame 10, remove it first")

@@ -5,10 +5,17 @@ const WORDS = { policy: "policy", human: "human", idle: "human, still", hold: "h
 const WORTH_A_WORD = 0.07;  // of the width; a shorter span is told by its colour, its pattern and its tooltip
 const SIGNS = { success: "✔", failure: "✖", discard: "⊘" };
 
-function marks(track, shareOf, labels, stages) {
+// a row of its own: a stage may begin where the words about the end stand
+function stageRow(stages, shareOf) {
   const above = document.createElement("div");
   above.className = "marks";
   above.append(...stages.map((each) => stageMark(each, shareOf)));
+  return above;
+}
+
+function marks(track, shareOf, labels) {
+  const above = document.createElement("div");
+  above.className = "marks";
   const mark = document.createElement("span");
   const share = shareOf(track.episode.t.length - 1);
   mark.textContent = ending(track.episode, labels);
@@ -48,7 +55,7 @@ export function makeBand(track, source, name, shareOf, kept, labels, stages) {
   const root = document.createElement("div");
   root.className = "band";
   root.setAttribute("role", "img");
-  if (labels) root.append(marks(track, shareOf, labels, stages));
+  if (labels) root.append(...(stages.length ? [stageRow(stages, shareOf)] : []), marks(track, shareOf, labels));
   const strip = document.createElement("div");
   strip.className = "strip";
   const spans = spansOf(source);
