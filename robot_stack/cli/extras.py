@@ -4,5 +4,5 @@ from __future__ import annotations
 
 EXTRA_OF = {"torch": "learner", "wandb": "wandb", "matplotlib": "learner", "mujoco": "sim"}
 """Library -> extra."""
-EXTRAS_OF_VERB = {"sim": "learner,sim"}
+EXTRAS_OF_VERB = {"sim": "learner,sim,console"}
 """Verb -> the extras that it needs together, where one alone would not do."""
