@@ -11,8 +11,9 @@ from robot_stack.learner.preparation import OnlineLearner
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EndRow
-from robot_stack.runs.statistics import EpisodeStatistics
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.errors import StoreError
+from robot_stack.types.event import LabelSource
 from robot_stack.types.transition import EpisodeKind
 
 LABELS_WITHIN_S = 3.0
@@ -92,10 +93,19 @@ def enough(parts: RunParts) -> bool:
 
 
 def await_last_labels(statistics: EpisodeStatistics, over: threading.Event) -> None:
-    """Wait for the verdict on the last episode, which follows its last frame; a real cell may have none."""
+    """Wait for what is said of the last episode, which follows its last frame; of a real cell it may be nothing.
+
+    Where a simulator has told the truth about others, it comes behind an operator's verdict.
+    """
     deadline_s = time.monotonic() + LABELS_WITHIN_S
-    last = statistics.accounts[-1:]
-    while any(a.end is not None and not a.verdicts for a in last) and time.monotonic() < deadline_s:
+    accounts = statistics.accounts
+    simulated = any(LabelSource.TRUTH in account.verdicts for account in accounts)
+
+    def incomplete(account: EpisodeAccount) -> bool:
+        told = LabelSource.TRUTH in account.verdicts if simulated else bool(account.verdicts)
+        return account.end is not None and not told
+
+    while any(map(incomplete, accounts[-1:])) and time.monotonic() < deadline_s:
         if over.wait(0.05):
             return
 
