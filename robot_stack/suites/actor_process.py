@@ -9,20 +9,18 @@ published in between, or be stopped by a safety filter. So it stands in the acto
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
-import traceback
-from pathlib import Path
+from functools import partial
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.learner.settings import learning_settings
 from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.actor_process import actor_parser, run_until_stopped
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.lockstep import CountingClient, Lockstep
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
-from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
 from robot_stack.workcell.build import build_local_cell
 
 STATUS_S = 5.0
@@ -30,25 +28,11 @@ STATUS_S = 5.0
 
 def main(arguments: list[str] | None = None) -> int:
     """Run episodes until the learner is done or a signal comes, and return 0; after a refusal or an error return 1."""
-    parser = argparse.ArgumentParser(prog="robot_stack.suites.actor_process", description="The actor process.")
-    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
-    parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
-    parser.add_argument("--id", default="actor", help="unique among the actors of a run")
-    options = parser.parse_args(arguments)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    try:
-        return _run(options, stop)
-    except StackError as error:
-        print(f"actor: {error}", file=sys.stderr, flush=True)
-        return MISCONFIGURED if isinstance(error, ConfigError) else 1
-    except Exception:
-        traceback.print_exc()
-    return 1
+    options = actor_parser("robot_stack.suites.actor_process").parse_args(arguments)
+    return run_until_stopped(partial(_run, options))
 
 
-def _run(options: argparse.Namespace, stop: threading.Event) -> int:
+def _run(options: argparse.Namespace, stop: threading.Event) -> str:
     resolved = load_resolved(options.run)
     folder = RunPaths(options.run.parent).actor
     folder.mkdir(exist_ok=True)
@@ -71,13 +55,10 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     try:
         with with_base(resolved, cell, waits=True, stopping=stop.is_set) as based:
             actor = Actor(resolved, folder, based, clock, client, options.id)
-            why = actor.run(stop, say=lambda text: print(text, flush=True))
+            return actor.run(stop, say=lambda text: print(text, flush=True))
     finally:
         client.close()
         cell.close()
-    if why:
-        print(f"actor: {why}", file=sys.stderr, flush=True)
-    return int(bool(why) and not stop.is_set())
 
 
 if __name__ == "__main__":

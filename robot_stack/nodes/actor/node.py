@@ -6,11 +6,9 @@ python -m robot_stack.nodes.actor.node --run runs/NAME/run.yaml
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
-import traceback
-from pathlib import Path
+from functools import partial
 
 from rclpy.utilities import remove_ros_args
 
@@ -20,41 +18,28 @@ from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.actor_process import actor_parser, run_until_stopped
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.client import LearnerClient
-from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run episodes until the learner is done or a signal comes, and return 0; after a refusal or an error return 1."""
     die_with_parent()
-    parser = argparse.ArgumentParser(prog="robot_stack.nodes.actor.node", description="The actor process.")
-    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
-    parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
-    parser.add_argument("--id", default="actor", help="unique among the actors of a run")
+    parser = actor_parser("robot_stack.nodes.actor.node")
     parser.add_argument("--managed", action="store_true", help="wait until a bring-up makes it active")
     options = parser.parse_args(remove_ros_args(sys.argv[1:] if argv is None else argv))
     sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     try:
-        return _run(options, stop)
-    except StackError as error:
-        print(f"actor: {error}", file=sys.stderr, flush=True)
-        if isinstance(error, ConfigError):
-            return MISCONFIGURED
-    except Exception:
-        traceback.print_exc()
+        return run_until_stopped(partial(_run, options))
     finally:
         end_in_peace()
-    return 1
 
 
-def _run(options: argparse.Namespace, stop: threading.Event) -> int:
+def _run(options: argparse.Namespace, stop: threading.Event) -> str:
     resolved = load_resolved(options.run)
     folder = RunPaths(options.run.parent).actor
     folder.mkdir(exist_ok=True)
@@ -74,12 +59,9 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
         ):
             actor = Actor(resolved, folder, based, SteadyClock(), client, options.id)
             cell.report(actor.figures)
-            why = actor.run(stop, say=lambda text: print(text, flush=True))
+            return actor.run(stop, say=lambda text: print(text, flush=True))
     finally:
         client.close()
-    if why:
-        print(f"actor: {why}", file=sys.stderr, flush=True)
-    return int(bool(why) and not stop.is_set())
 
 
 if __name__ == "__main__":

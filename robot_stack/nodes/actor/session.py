@@ -22,6 +22,7 @@ from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.types.errors import StackError
 from robot_stack.types.interfaces import Cell
+from robot_stack.workcell.thread_watch import ThreadWatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ def run_session(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    threads = ThreadWatch()
     try:
         resolved = load_resolved(options.run)
         key = WireKey.of_folder(options.run.parent)
@@ -74,11 +76,12 @@ def run_session(
             with_base(resolved, cell, waits=False, stopping=stop.is_set) as based,
         ):
             folder = options.run.parent
-            return work(Session(resolved=resolved, folder=folder, options=options, cell=based, stop=stop))
+            code = work(Session(resolved=resolved, folder=folder, options=options, cell=based, stop=stop))
+            return code if threads.failure is None else 1
     except StackError as error:
         print(f"{name}: {error}", file=sys.stderr, flush=True)
     except Exception:
         traceback.print_exc()
     finally:
         end_in_peace()
-    return int(not stop.is_set())
+    return int(threads.failure is not None or not stop.is_set())
