@@ -168,7 +168,7 @@ def missing(resolved: ResolvedRun, store: Path, acked: list[Record], *, first: i
     """How many of the acknowledged records, from number `first` on, are not on disk as they were recorded."""
     labels = LabelLog(store / "labels.jsonl")
     labels.open()
-    said = set(labels.words)
+    said = set(labels.rows)
     lost = sum(record not in said for record in acked if isinstance(record, Label))
     last: dict[str, int] = {}
     for record in acked[first:]:

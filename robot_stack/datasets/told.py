@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from robot_stack.datasets import bounds
-from robot_stack.replay.annotations import label_from, mark_from
+from robot_stack.replay.annotations import Annotation, label_from, mark_from
 from robot_stack.replay.stored_episode import header_from
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
@@ -42,15 +42,9 @@ def labels_of(raw: Sequence[Mapping[str, Any]]) -> list[Label]:
         StoreError, SpecError: If there are too many, or a field is too long, no name or out of range.
         ValueError, KeyError, TypeError: If one is none.
     """
-    if len(raw) > bounds.MAX_LABELS:
-        raise StoreError(
-            f"number of labels is {len(raw)}, must be at most {bounds.MAX_LABELS} an episode; leave it out"
-        )
-    labels = [label_from(each) for each in raw]
+    labels = _annotations(raw, label_from, "label")
     for label in labels:
-        check_name(text_of(label.episode_id, "episode id of a label"), "episode id of a label")
         text_of(label.note, f"note on {label.episode_id}")
-        _number(label.stamp_unix_s, f"stamp_unix_s of a label of {label.episode_id}", bounds.MAX_UNIX_S)
     return labels
 
 
@@ -61,18 +55,27 @@ def marks_of(raw: Sequence[Mapping[str, Any]]) -> list[StageMark]:
         StoreError, SpecError: If there are too many, or a field is too long, no name or out of range.
         ValueError, KeyError, TypeError: If one is none.
     """
-    if len(raw) > bounds.MAX_LABELS:
-        raise StoreError(
-            f"number of stage marks is {len(raw)}, must be at most {bounds.MAX_LABELS} an episode; leave it out"
-        )
-    marks = [mark_from(each) for each in raw]
+    marks = _annotations(raw, mark_from, "stage mark")
     for mark in marks:
-        check_name(text_of(mark.episode_id, "episode id of a stage mark"), "episode id of a stage mark")
         text_of(mark.name, f"name of a stage of {mark.episode_id}", bounds.MAX_NAME_CHARS)
-        _number(mark.stamp_unix_s, f"stamp_unix_s of a stage mark of {mark.episode_id}", bounds.MAX_UNIX_S)
         _number(mark.stage, f"stage of a mark of {mark.episode_id}", MOST_STAGES)
         _number(mark.frame, f"frame of a stage mark of {mark.episode_id}", bounds.MAX_FRAMES)
     return marks
+
+
+def _annotations(
+    raw: Sequence[Mapping[str, Any]], parse: Callable[[Mapping[str, Any]], Annotation], what: str
+) -> list[Annotation]:
+    """Build annotations of an episode, and check how many there are, of which episode each is, and its time."""
+    if len(raw) > bounds.MAX_LABELS:
+        raise StoreError(
+            f"number of {what}s is {len(raw)}, must be at most {bounds.MAX_LABELS} an episode; leave it out"
+        )
+    found = [parse(each) for each in raw]
+    for each in found:
+        check_name(text_of(each.episode_id, f"episode id of a {what}"), f"episode id of a {what}")
+        _number(each.stamp_unix_s, f"stamp_unix_s of a {what} of {each.episode_id}", bounds.MAX_UNIX_S)
+    return found
 
 
 def text_of(value: object, what: str, most: int = bounds.MAX_TEXT_CHARS) -> str:

@@ -26,7 +26,7 @@ from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
 from robot_stack.learner.checkpoint import CheckpointFolder, live_version
 from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles
-from robot_stack.replay.durable import WriterLock
+from robot_stack.replay.durable import writing
 from robot_stack.replay.identity import differences
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import read_header
@@ -180,9 +180,7 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
     """Copy the episodes of a store into that of a run, under ids of their own, with labels and scores."""
     store, draft = paths.store, StorePaths(paths.folder / "start_from.partial")
     store.episodes.mkdir(parents=True, exist_ok=True)
-    lock = WriterLock(store.lock)
-    lock.acquire()
-    try:
+    with writing(store.lock):
         shutil.rmtree(draft.root, ignore_errors=True)
         copied = start_store(draft.root, view)
         for episode_id in view.episodes:
@@ -207,5 +205,3 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
             os.replace(draft.episode(name), store.episode(name))
         sync_directory(store.episodes)
         shutil.rmtree(draft.root)
-    finally:
-        lock.release()

@@ -20,30 +20,30 @@ from robot_stack.types.names import check_name
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.stages import StageMark
 
-Word = TypeVar("Word", Label, StageMark)
+Annotation = TypeVar("Annotation", Label, StageMark)
 
 
-class WordLog(Generic[Word]):
-    """A log of what is said of episodes: one word a line, only ever appended to.
+class AnnotationLog(Generic[Annotation]):
+    """A log of annotations of episodes: one a line, only ever appended to.
 
     Args:
         path: Of the file.
-        parse: Makes a word of the JSON of a line.
+        parse: Makes an annotation of the JSON of a line.
 
     Attributes:
         damaged: Line name -> why it could not be read; such lines stay in the file and are skipped.
     """
 
-    def __init__(self, path: Path, parse: Callable[[Mapping[str, Any]], Word]) -> None:
+    def __init__(self, path: Path, parse: Callable[[Mapping[str, Any]], Annotation]) -> None:
         self._path = path
-        self._parse: Callable[[Mapping[str, Any]], Word] = parse
-        self._words: list[Word] = []
+        self._parse: Callable[[Mapping[str, Any]], Annotation] = parse
+        self._rows: list[Annotation] = []
         self.damaged: dict[str, str] = {}
 
     @property
-    def words(self) -> tuple[Word, ...]:
-        """Return everything that was said, in the order of its arrival."""
-        return tuple(self._words)
+    def rows(self) -> tuple[Annotation, ...]:
+        """Return all annotations in the order of their arrival."""
+        return tuple(self._rows)
 
     def open(self) -> None:
         """Read the log, and cut off a last line that a crash has torn."""
@@ -55,32 +55,32 @@ class WordLog(Generic[Word]):
         if whole != len(raw):
             write_durable(self._path, raw[:whole])
         found = read_jsonl(self._path, self._parse)
-        self._words, self.damaged = found.rows, found.damaged
+        self._rows, self.damaged = found.rows, found.damaged
 
-    def append(self, word: Word) -> bool:
-        """Append a word to the log; False if this very word is there already.
+    def append(self, annotation: Annotation) -> bool:
+        """Append an annotation to the log; False if this very one is there already.
 
         Raises:
             SpecError: If its episode is no legal name.
             StoreError: If it cannot be written.
         """
-        check_name(word.episode_id, "episode id")
-        if word in self._words:
+        check_name(annotation.episode_id, "episode id")
+        if annotation in self._rows:
             return False
-        with disk_errors(f"writing what is said of {word.episode_id}"):
-            append_row(self._path, asdict(word))
-        self._words.append(word)
+        with disk_errors(f"writing an annotation of {annotation.episode_id}"):
+            append_row(self._path, asdict(annotation))
+        self._rows.append(annotation)
         return True
 
 
-class LabelLog(WordLog[Label]):
+class LabelLog(AnnotationLog[Label]):
     """The log of labels, `labels.jsonl`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, label_from)
 
 
-class MarkLog(WordLog[StageMark]):
+class MarkLog(AnnotationLog[StageMark]):
     """The log of stage marks, `stages.jsonl`."""
 
     def __init__(self, path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,3 +78,27 @@ class WriterLock:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+@contextmanager
+def writing(path: Path, *, needed: bool = True) -> Iterator[bool]:
+    """Hold the writer's lock of a store; yields whether it is held.
+
+    Args:
+        path: Of the lock.
+        needed: If not, the body runs without it where another process has it.
+
+    Raises:
+        StoreError: If it is needed, and another process writes to this store.
+    """
+    lock, held = WriterLock(path), True
+    try:
+        lock.acquire()
+    except StoreError:
+        if needed:
+            raise
+        held = False
+    try:
+        yield held
+    finally:
+        lock.release()

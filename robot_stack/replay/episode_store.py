@@ -230,7 +230,7 @@ class EpisodeStore:
     def labels(self) -> tuple[Label, ...]:
         """Return all labels in the order of their arrival."""
         with self._mutex:
-            return self._labels.words
+            return self._labels.rows
 
     def append_mark(self, mark: StageMark) -> bool:
         """Log a stage mark durably; False if this very mark is there already.
@@ -242,9 +242,9 @@ class EpisodeStore:
             name = mark.episode_id
             if name not in self._closed and name not in self._writers:
                 raise SpecError(f"episode of a stage mark is {name!r}, must be one that has begun; mark a recorded one")
-            if mark in self._marks.words:
+            if mark in self._marks.rows:
                 return False
-            known = counting((each for each in self._marks.words if each.episode_id == name), mark.source)
+            known = counting((each for each in self._marks.rows if each.episode_id == name), mark.source)
             check_mark(mark, known, frames=self._closed[name] + 1 if name in self._closed else None)
             return self._marks.append(mark)
 
@@ -252,7 +252,7 @@ class EpisodeStore:
     def marks(self) -> tuple[StageMark, ...]:
         """Return all stage marks in the order of their arrival."""
         with self._mutex:
-            return self._marks.words
+            return self._marks.rows
 
     def append_scores(self, scores: EpisodeScores) -> bool:
         """Write scores durably; False if that version has scored that episode already."""

@@ -51,7 +51,7 @@ class _Connection:
         self.stub = stub
         self.run_id = run_id
         self.window = window
-        self.words: queue.SimpleQueue[tuple[int, pb.Label | pb.StageMark]] = queue.SimpleQueue()
+        self.annotations: queue.SimpleQueue[tuple[int, pb.Label | pb.StageMark]] = queue.SimpleQueue()
         self.over = threading.Event()
 
 
@@ -148,7 +148,7 @@ class Link:
             connection = _Connection(stub, reply.run_id, AckWindow(self._spool.released))
             push = stub.PushSteps(self._outgoing(connection))
             self._push = push
-            jobs = (self._watch_params, self._watch_scores, self._send_words)
+            jobs = (self._watch_params, self._watch_scores, self._send_annotations)
             threads = [threading.Thread(target=job, args=(connection,), daemon=True) for job in jobs]
             for thread in threads:
                 thread.start()
@@ -204,9 +204,9 @@ class Link:
             record = pb.SpoolRecord.FromString(raw)
             kind = record.WhichOneof("item")
             if kind in ("label", "mark"):
-                word = record.label if kind == "label" else record.mark
-                connection.window.sent(position, word.episode_id, LABEL)
-                connection.words.put((position, word))
+                annotation = record.label if kind == "label" else record.mark
+                connection.window.sent(position, annotation.episode_id, LABEL)
+                connection.annotations.put((position, annotation))
             elif kind == "header":
                 connection.window.sent(position, record.header.episode_id, -1)
                 yield pb.PushRequest(run_id=connection.run_id, header=record.header)
@@ -219,31 +219,31 @@ class Link:
                 yield pb.PushRequest(run_id=connection.run_id, step=record.step)
             position += 1
 
-    def _send_words(self, connection: _Connection) -> None:
+    def _send_annotations(self, connection: _Connection) -> None:
         """Send each label and stage mark once everything spooled before it is on the learner's disk."""
         while not connection.over.is_set():
             try:
-                position, word = connection.words.get(timeout=POLL_S)
+                position, annotation = connection.annotations.get(timeout=POLL_S)
             except queue.Empty:
                 continue
             while not connection.over.is_set() and not connection.window.wait_released(position, POLL_S):
                 pass
-            while not connection.over.is_set() and not self._delivered(connection, word):
+            while not connection.over.is_set() and not self._delivered(connection, annotation):
                 connection.over.wait(MIN_BACKOFF_S)
             if not connection.over.is_set():
                 connection.window.confirmed(position)
                 self._release(connection.window)
 
-    def _delivered(self, connection: _Connection, word: pb.Label | pb.StageMark) -> bool:
+    def _delivered(self, connection: _Connection, annotation: pb.Label | pb.StageMark) -> bool:
         try:
-            call = connection.stub.Label if isinstance(word, pb.Label) else connection.stub.Mark
-            call(word, timeout=CALL_TIMEOUT_S)
+            call = connection.stub.Label if isinstance(annotation, pb.Label) else connection.stub.Mark
+            call(annotation, timeout=CALL_TIMEOUT_S)
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
                 return False
             self.refused += 1
             self.last_error = error_words(error, self._address)
-            log.error("%s of %s refused: %s", type(word).__name__, word.episode_id, self.last_error)
+            log.error("%s of %s refused: %s", type(annotation).__name__, annotation.episode_id, self.last_error)
         except ValueError:  # what gRPC raises on a channel closed meanwhile
             return False
         return True

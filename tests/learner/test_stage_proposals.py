@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from policies.encoders.none import NoTrunk
 from reward_models.interface import LabelledEpisode
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
@@ -20,7 +21,7 @@ from robot_stack.learner.reward.synthetic import generate, labelled
 from robot_stack.replay.annotations import MarkLog
 from robot_stack.replay.durable import WriterLock
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.stages import StageMark, counting
 from tests.learner.test_adaptation import SETTINGS, write_demo, write_run
@@ -126,4 +127,14 @@ def test_a_run_that_goes_on_or_has_no_encoder_is_refused(
     lock.release()
     RunPaths(folder).trunk.unlink()
     with pytest.raises(StoreError, match="encoder of run run is missing, must be there; finish its demonstrations"):
+        propose_stages(folder)
+
+
+def test_an_encoder_that_sees_nothing_proposes_nothing_and_says_so(
+    tmp_path: Path, resolved: ResolvedRun, demo: LabelledEpisode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    recorded(folder, resolved, demo)
+    monkeypatch.setattr(proposals.fitting, "load_trunk", lambda *_: NoTrunk())
+    with pytest.raises(ConfigError, match="encoder of run run looks at nothing, must see images to propose stages"):
         propose_stages(folder)

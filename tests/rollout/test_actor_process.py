@@ -1,4 +1,4 @@
-"""An actor's process says by its exit code why it ended: done, stopped, refused, misconfigured, or short of a thread."""
+"""An actor's exit code says why it ended: done, stopped, refused, misconfigured, or short of a thread."""
 
 from __future__ import annotations
 

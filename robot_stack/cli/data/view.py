@@ -24,7 +24,7 @@ from robot_stack.types.errors import ConfigError, RobotError
 if TYPE_CHECKING:
     from robot_stack.console.serving import AppServer  # a bare installation has no server
 
-Word = TypeVar("Word", contravariant=True)
+Annotation = TypeVar("Annotation", contravariant=True)
 
 NAME = "browser"
 """Of this peer, for a learner."""
@@ -83,11 +83,11 @@ def _serve(server: AppServer) -> None:
             signal.signal(each, old)
 
 
-class _Send(Protocol[Word]):
-    def __call__(self, address: str, word: Word, /, *, security: Credentials | None, name: str) -> None: ...
+class _Send(Protocol[Annotation]):
+    def __call__(self, address: str, annotation: Annotation, /, *, security: Credentials | None, name: str) -> None: ...
 
 
-def _tell(run: Path, certs: str | None, send: _Send[Word], word: Word) -> None:
+def _tell(run: Path, certs: str | None, send: _Send[Annotation], annotation: Annotation) -> None:
     """Bring a label or a stage mark to the learner of a run on this machine."""
     try:
         address = RunPaths(run).address.read_text().strip()
@@ -95,4 +95,4 @@ def _tell(run: Path, certs: str | None, send: _Send[Word], word: Word) -> None:
         raise LearnerAwayError(
             f"address of the learner in {RunPaths(run).address} is unreadable, must be there while it runs; wait for it"
         ) from error
-    send(address, word, security=actor_credentials(certs, run), name=NAME)
+    send(address, annotation, security=actor_credentials(certs, run), name=NAME)

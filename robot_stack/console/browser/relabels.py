@@ -14,7 +14,7 @@ from typing import Any
 from robot_stack.console.verdicts import UNDO_NS, Verdicts, operator_label
 from robot_stack.disk.durable import disk_errors
 from robot_stack.replay.annotations import LabelLog
-from robot_stack.replay.durable import WriterLock
+from robot_stack.replay.durable import writing
 from robot_stack.replay.layout import StorePaths
 from robot_stack.transport.calls import LearnerAwayError
 from robot_stack.types.errors import StackError, StoreError, TransportError
@@ -113,18 +113,11 @@ class Relabels:
         Raises:
             StackError: If the disk refuses, another process writes to the store, or the learner does not answer.
         """
-        lock = WriterLock(self._paths.lock)
-        with disk_errors(f"writing a verdict on {label.episode_id}"):
-            try:
-                lock.acquire()
-            except StoreError:
-                if self._tell is None:
-                    raise
+        alone = self._tell is None
+        with disk_errors(f"writing a verdict on {label.episode_id}"), writing(self._paths.lock, needed=alone) as held:
+            if not held and self._tell is not None:
                 self._tell(label)
                 return
-            try:
-                labels = LabelLog(self._paths.labels)
-                labels.open()
-                labels.append(label)
-            finally:
-                lock.release()
+            labels = LabelLog(self._paths.labels)
+            labels.open()
+            labels.append(label)

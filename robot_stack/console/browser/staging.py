@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from robot_stack.datasets.store_view import StoreView
 from robot_stack.disk.durable import disk_errors
 from robot_stack.replay.annotations import MarkLog
-from robot_stack.replay.durable import WriterLock
+from robot_stack.replay.durable import writing
 from robot_stack.replay.layout import StorePaths
-from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.stages import StageMark, check_mark, counting
 
@@ -52,22 +51,15 @@ class Staging:
             removed=removed,
         )
         frames = view.read(episode_id, images=False).length + 1
-        lock = WriterLock(self._paths.lock)
-        with disk_errors(f"writing a stage mark of {episode_id}"):
-            try:
-                lock.acquire()
-            except StoreError:
-                if self._tell is None:
-                    raise
+        alone = self._tell is None
+        with disk_errors(f"writing a stage mark of {episode_id}"), writing(self._paths.lock, needed=alone) as held:
+            if not held and self._tell is not None:
                 check_mark(mark, view.marks_of(episode_id), frames=frames, names=self.names)
                 self._tell(mark)
                 return mark
-            try:
-                log = MarkLog(self._paths.stages)
-                log.open()
-                known = counting(each for each in log.words if each.episode_id == episode_id)
-                check_mark(mark, known, frames=frames, names=self.names)
-                log.append(mark)
-            finally:
-                lock.release()
+            log = MarkLog(self._paths.stages)
+            log.open()
+            known = counting(each for each in log.rows if each.episode_id == episode_id)
+            check_mark(mark, known, frames=frames, names=self.names)
+            log.append(mark)
         return mark

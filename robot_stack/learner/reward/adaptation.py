@@ -19,7 +19,7 @@ from robot_stack.learner.reward.success_model import newest_model
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training_data import distance_progress, reward_inputs
 from robot_stack.replay.columns import IMAGE_PREFIX
-from robot_stack.replay.durable import WriterLock
+from robot_stack.replay.durable import writing
 from robot_stack.replay.layout import SUFFIX
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.runs.metrics import MetricsLog
@@ -91,9 +91,7 @@ def adapt_run(folder: Path, demo: Path, episode: str | None, *, on_step: OnStep)
     paths = RunPaths(folder)
     resolved = load_resolved(paths.resolved)
     config = learning_settings(resolved).reward
-    lock = WriterLock(paths.store.lock)
-    lock.acquire()
-    try:
+    with writing(paths.store.lock):
         trunk, model = newest_model(folder, resolved)
         if not isinstance(model, ProgressModel) or not isinstance(config, ProgressConfig):
             raise RewardError(
@@ -116,8 +114,6 @@ def adapt_run(folder: Path, demo: Path, episode: str | None, *, on_step: OnStep)
         log = MetricsLog(paths.metrics)
         log.log(RewardFitRow(version=adapted.version, episodes=1))
         log.close()
-    finally:
-        lock.release()
     before, after = (float(one.score(shown.frames, len(proprio) - 1).progress[0]) for one in (model, adapted))
     return Adapted(
         version=adapted.version,

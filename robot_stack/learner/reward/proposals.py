@@ -18,11 +18,11 @@ from robot_stack.learner import fitting
 from robot_stack.learner.reward.labelled import labels_of
 from robot_stack.replay.annotations import MarkLog
 from robot_stack.replay.columns import IMAGE_PREFIX
-from robot_stack.replay.durable import WriterLock
+from robot_stack.replay.durable import writing
 from robot_stack.replay.layout import SUFFIX
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.stages import MOST_STAGES, StageMark, counting
 
@@ -48,23 +48,24 @@ def propose_stages(folder: Path) -> Proposed:
 
     Raises:
         StoreError: If the run is going on, has no encoder yet, or the disk refuses.
+        ConfigError: If its encoder sees no images.
     """
     paths = RunPaths(folder)
     resolved = load_resolved(paths.resolved)
     if not paths.trunk.exists():
         raise StoreError(f"encoder of run {folder.name} is missing, must be there; finish its demonstrations first")
     names = resolved.task.stages
-    lock = WriterLock(paths.store.lock)
-    lock.acquire()
-    try:
+    with writing(paths.store.lock):
         log = MarkLog(paths.store.stages)
         log.open()
         trunk = fitting.load_trunk(paths.trunk, resolved.spec(), "cpu")
+        if not trunk.shapes:
+            raise ConfigError(f"encoder of run {folder.name} looks at nothing, must see images to propose stages")
         verdicts = labels_of(folder)
         starts: dict[str, tuple[int, ...]] = {}
         marked = []
         for path in sorted(paths.store.episodes.glob("*" + SUFFIX)):
-            said = [mark for mark in log.words if mark.episode_id == path.stem]
+            said = [mark for mark in log.rows if mark.episode_id == path.stem]
             if verdicts.get(path.stem) is not Verdict.SUCCESS:
                 continue
             if counting(said):
@@ -73,8 +74,6 @@ def propose_stages(folder: Path) -> Proposed:
             starts[path.stem] = found = _starts(read_episode(path), trunk, len(names) or None)
             for mark in _marks(path.stem, found, names, said):
                 log.append(mark)
-    finally:
-        lock.release()
     return Proposed(starts=starts, marked=tuple(marked))
 
 
