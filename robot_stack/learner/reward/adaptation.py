@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from policies.encoders.thumbnails import thumbnails_of
+from policies.encoders.trunk import encode_frames
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
@@ -103,7 +104,7 @@ def adapt_run(folder: Path, demo: Path, episode: str | None, *, on_step: OnStep)
         proprio = stored.arrays["proprio"]
         images = {view: stored.arrays[IMAGE_PREFIX + view] for view in trunk.shapes}
         shown = ScoredEpisode(
-            frames=reward_inputs(trunk.encode(images), proprio),
+            frames=reward_inputs(encode_frames(trunk, images, len(proprio)), proprio),
             success=True,
             done_frames=config.done_frames,
             progress=distance_progress(proprio, stored.spec) if config.labels == "distance" else None,
