@@ -48,7 +48,7 @@ class Frame:
     def __post_init__(self) -> None:
         if not self.images:
             raise RewardError(
-                "frame has no view, must have at least one; a reward model of pictures cannot judge a run of numbers alone"
+                "frame has no view, must have at least one; reward models of pictures judge no run of numbers alone"
             )
         for view, image in self.images.items():
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
