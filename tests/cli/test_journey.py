@@ -19,6 +19,7 @@ SMALL = (
     "cell.console.address=127.0.0.1:0",
     "training.demos=2",
     "training.max_episodes=2",
+    "training.eval_episodes=3",
     "encoder.settings.steps=10",
     "encoder.settings.batch=16",
     "reward.settings.steps=20",
