@@ -1,6 +1,7 @@
-"""Journal of what people say at the page: verdicts until the learner has them, and notes. On disk before it is told.
+"""Journals of what people say at a page: verdicts until they are in the store, and notes. On disk before it is told.
 
-`console/labels.jsonl` in the folder of the run: one label a line, and {"sent": [episode, stamp]} once the learner has
+The operator's page has `console/labels.jsonl` in the folder of the run, the episode browser `relabels.jsonl` in that
+of the store: one label a line, and {"sent": [episode, stamp]} once the learner has
 taken it, or {"sent": ..., "refused": why}. Notes go where the episodes are, `store/notes.jsonl`, if the store is on
 this machine, else beside the labels.
 """
@@ -20,12 +21,17 @@ from robot_stack.types.event import Label
 LABELS = "labels.jsonl"
 
 
-class Journal:
-    """Verdicts and notes of one run, on disk. A disk that refuses is told, and what was said before is safe."""
+class LabelJournal:
+    """Verdicts of a page that nobody has taken yet, on disk.
 
-    def __init__(self, folder: Path) -> None:
-        self._run = folder
-        self._labels = RunPaths(folder).console / LABELS
+    A disk that refuses is told, and what was said before is safe.
+
+    Args:
+        path: Of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._labels = path
         self._waiting: dict[tuple[str, float], Label] = {}
         self.refused: dict[str, str] = {}
         """Episode -> why the learner will never take its verdict."""
@@ -79,6 +85,24 @@ class Journal:
             self.refused[label.episode_id] = row["refused"] = refused
         self._append(self._labels, row)
 
+    def _append(self, path: Path, row: dict[str, Any]) -> None:
+        try:
+            append_row(path, row)
+        except OSError as error:
+            raise _refusal(path, error) from error
+
+
+class Journal(LabelJournal):
+    """Verdicts and notes of one run, on disk.
+
+    Args:
+        folder: Of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(RunPaths(folder).console / LABELS)
+        self._run = folder
+
     def note(self, episode_id: str, text: str, stamp_unix_s: float) -> None:
         """Keep an operator's note on an episode.
 
@@ -96,12 +120,6 @@ class Journal:
         """Return the file of the notes: in the store if it is on this machine, else beside the labels."""
         store = RunPaths(self._run).store
         return store.notes if store.root.is_dir() else self._labels.with_name(store.notes.name)
-
-    def _append(self, path: Path, row: dict[str, Any]) -> None:
-        try:
-            append_row(path, row)
-        except OSError as error:
-            raise _refusal(path, error) from error
 
 
 def _key(label: Label) -> tuple[str, float]:

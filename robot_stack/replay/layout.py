@@ -24,6 +24,8 @@ class StorePaths:
         """Scores by model version and episode, see `annotations.ScoreFiles`."""
         self.notes = root / "notes.jsonl"
         """What people wrote about episodes."""
+        self.relabels = root / "relabels.jsonl"
+        """Verdicts that the episode browser keeps back while they can be undone."""
         self.origin = root / "origin.json"
         """What a store was made from, if it was made from others."""
         self.quarantine = root / "quarantine"

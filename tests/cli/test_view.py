@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +47,26 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.long
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "killed"])
 def test_the_page_is_served_until_it_is_ended_and_what_was_said_is_written(recorded: Path, ending) -> None:
+    code, rest = said_and_ended(recorded, ending)
+    assert (code, rest.splitlines()[-1]) == (0, "Next: robot-stack data list week")
+    assert open_store(recorded / "week").labels_of(DEMO)[-1].verdict is Verdict.FAILURE
+
+
+@pytest.mark.long
+def test_what_was_said_to_a_page_that_is_killed_is_written_by_the_next(recorded: Path) -> None:
+    before = open_store(recorded / "week").labels_of(DEMO)
+    assert said_and_ended(recorded, signal.SIGKILL)[0] == -signal.SIGKILL
+    assert open_store(recorded / "week").labels_of(DEMO) == before
+    for _ in range(2):
+        relabels = Relabels(open_store(recorded / "week").paths)
+        relabels.open()
+        relabels.bring(time.monotonic_ns())
+        told = open_store(recorded / "week").labels_of(DEMO)
+        assert [each.verdict for each in told[len(before) :]] == [Verdict.FAILURE]
+
+
+def said_and_ended(recorded: Path, ending: signal.Signals) -> tuple[int, str]:
+    """Serve the dataset, say of an episode that it failed, and end the page at once; its code and what it printed."""
     command = [sys.executable, "-m", "robot_stack.cli.main", "data", "view", "week", "--port", "0"]
     path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with subprocess.Popen(
@@ -62,8 +83,7 @@ def test_the_page_is_served_until_it_is_ended_and_what_was_said_is_written(recor
             rest, _ = process.communicate(timeout=30)
         finally:
             process.kill()
-    assert (process.returncode, rest.splitlines()[-1]) == (0, "Next: robot-stack data list week")
-    assert open_store(recorded / "week").labels_of(DEMO)[-1].verdict is Verdict.FAILURE
+    return process.returncode, rest
 
 
 def test_what_cannot_be_served_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,6 +108,7 @@ def browsing(root: Path, token: str = "", tell: Tell | None = None, stages: Sequ
     view = open_store(root)
     catalogue, relabels = Catalogue(view), Relabels(view.paths, tell)
     catalogue.refresh()
+    relabels.open()
     out = root.with_name(f"{root.name}-made")
     listening = listen("127.0.0.1:0")
     browser = Browser(

@@ -63,6 +63,7 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
     gate = Gate(token, listening.getsockname()[1])
     catalogue = Catalogue(view)
     catalogue.refresh()
+    relabels.open()
     browser = Browser(catalogue, relabels, staging, maker, gate, name)
     with serving.AppServer(browser.app(), listening, browser.run) as server:
         print(f"{serving.page_address(listening, host, token)}  (Ctrl-C ends it)", flush=True)

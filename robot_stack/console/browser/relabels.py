@@ -1,7 +1,8 @@
 """Verdicts that are given on the page: kept back while they can be undone, then appended to the store's log.
 
 While a learner writes to the store, the log is the learner's: it is told, as by the operator's page. Otherwise the
-verdict is appended here, under the store's lock.
+verdict is appended here, under the store's lock. What is kept back is in a journal on disk meanwhile, so that a page
+that is killed loses none: the next one writes it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from robot_stack.console.journal import LabelJournal
 from robot_stack.console.verdicts import UNDO_NS, Verdicts, operator_label
 from robot_stack.disk.durable import disk_errors
 from robot_stack.replay.annotations import LabelLog
@@ -37,9 +39,19 @@ class Relabels:
         self._paths = paths
         self._tell = tell
         self._verdicts = Verdicts()
-        self._waiting: list[Label] = []
+        self._journal = LabelJournal(paths.relabels)
         self._lock = threading.RLock()
         self._error = ""
+
+    def open(self) -> None:
+        """Take in what the last page had not written when it ended; it is due at once.
+
+        Raises:
+            StoreError: If the journal cannot be read.
+        """
+        with self._lock:
+            self._journal.open()
+            self._verdicts.load(self._journal.waiting)
 
     def heard(self, labels: Iterable[Label]) -> None:
         """Take in the labels of the store, against which a verdict is undone."""
@@ -47,10 +59,14 @@ class Relabels:
             self._verdicts.load(labels)
 
     def say(self, episode_id: str, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
-        """Take a verdict of an operator; it is written once it can no longer be undone."""
+        """Take a verdict of an operator; it is written once it can no longer be undone.
+
+        Raises:
+            StoreError: If the disk refuses; nothing was said then.
+        """
         with self._lock:
             label = operator_label(episode_id, verdict, now_unix_s)
-            self._waiting.append(label)
+            self._journal.add(label)
             self._verdicts.say(label, now_ns)
             self._error = ""
 
@@ -59,10 +75,11 @@ class Relabels:
 
         Raises:
             PageError: If it is too late, or none was given.
+            StoreError: If the disk refuses.
         """
         with self._lock:
             label, _ = self._verdicts.undo(now_ns, now_unix_s)
-            self._waiting.remove(label)
+            self._done(label)
             return label.episode_id
 
     def bring(self, now_ns: int, *, all_of_them: bool = False) -> None:
@@ -76,30 +93,42 @@ class Relabels:
         """
         with self._lock:
             kept = None if all_of_them else self._verdicts.kept_back(now_ns)
-            due = [label for label in self._waiting if label is not kept]
+            due = [label for label in self._journal.waiting if label is not kept]
         for label in due:
+            refused = ""
             try:
                 self._write(label)
             except (StoreError, LearnerAwayError) as error:
                 self._fail(label, error)
                 return
             except TransportError as error:
+                refused = str(error)
                 self._fail(label, error)
             else:
                 self._error = ""
-            with self._lock:
-                self._waiting = [each for each in self._waiting if each is not label]
+            try:
+                with self._lock:
+                    self._done(label, refused)
+            except StoreError as error:
+                self._fail(label, error)  # the next page writes it once more, which is harmless
 
     def to_json(self, now_ns: int) -> dict[str, Any]:
         """Return what is not written yet, what of it can be undone and for how long, and why it is not written."""
         with self._lock:
             word = self._verdicts.open_word(now_ns)
             undo = None
-            if word is not None and any(label is word.label for label in self._waiting):
+            if word is not None and any(label is word.label for label in self._journal.waiting):
                 left_s = round((UNDO_NS - (now_ns - word.said_ns)) / 1e9, 1)
                 undo = {"id": word.label.episode_id, "verdict": word.label.verdict.value, "left_s": left_s}
-            waiting = {label.episode_id: label.verdict.value for label in self._waiting}
+            waiting = {label.episode_id: label.verdict.value for label in self._journal.waiting}
             return {"undo": undo, "waiting": waiting, "error": self._error}
+
+    def _done(self, label: Label, refused: str = "") -> None:
+        """Take a label out of the journal, which is gone once nothing waits: a dataset is left as it was found."""
+        self._journal.sent(label, refused)
+        if not self._journal.waiting:
+            with disk_errors(f"removing {self._paths.relabels}"):
+                self._paths.relabels.unlink(missing_ok=True)
 
     def _fail(self, label: Label, error: StackError) -> None:
         words = f"{label.episode_id}: {error}"

@@ -5,7 +5,7 @@ const IMAGE_HEAD = 8;
 const REPLACED = 4409, REFUSED = 4400;
 const LOOK_MS = 100;
 // the server says something ten times a second; silent for so long, nobody knows what is so
-const SILENT_MS = 1200;
+const SILENT_MS = 1000;
 // a page that stood still itself hears first what came meanwhile
 const LATE_MS = 400;
 // a connection that says nothing for so long is given up, and another is opened
