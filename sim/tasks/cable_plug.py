@@ -31,7 +31,7 @@ MOVED_ON_FORBIDDEN = 1 + 2
 """Sum of the kinds of two geoms that must not touch."""
 GREEN, GREY, ORANGE = (0.10, 0.36, 0.20, 1.0), (0.72, 0.72, 0.74, 1.0), (0.85, 0.45, 0.12, 1.0)
 CABLE = CableShape(
-    length_m=0.50, links=13, radius_m=0.0035, kg_m=0.06, bending_n_m2=0.0015, damping_nms_rad=0.004
+    length_m=0.50, links=13, radius_m=0.0035, kg_m=0.1, bending_n_m2=0.02, damping_nms_rad=0.015
 )
 MOVED, FORBIDDEN = ("peg", "housing", "hand/left_pad", "hand/right_pad"), ("board", "table")
 """Geoms of what moves with the hand, and of what these may not touch; the cable may."""
@@ -42,7 +42,7 @@ class CablePlugConfig(PegInsertConfig):
 
     peg_side_m: float = Field(0.018, gt=0.005, le=0.03, description="side of the square connector")
     housing_side_m: float = Field(0.024, gt=0.005, le=0.05, description="side of what the fingers hold")
-    hook_m: tuple[float, float, float] = Field((0.42, -0.25, 0.34), description="where the cable hangs, mean")
+    hook_m: tuple[float, float, float] = Field((0.37, 0.21, 0.33), description="where the cable hangs, mean")
     hook_range_m: tuple[float, float, float] = (0.06, 0.04, 0.04)
 
     @model_validator(mode="after")
