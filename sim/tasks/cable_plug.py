@@ -180,6 +180,8 @@ class CablePlug(PegInsert):
         turns = joint_turns(rotation, hanging_links(hook.xpos - root, CABLE))
         for number, turn in enumerate(turns):
             data.joint(f"cable{number}").qpos[:] = turn
+        for side in ("left", "right"):  # closed around it: between open fingers the cable would turn it
+            data.joint(f"hand/{side}_finger").qpos[0] = self._plug.housing_side_m / 2
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
         """Return the TCP's position and yaw with the plug fully inserted; see `sim.scene.Task`."""
