@@ -19,6 +19,8 @@ from sim.tasks.peg_insert import BLUE, PEG_ABOVE_M, PegInsert, PegInsertConfig
 
 BOARD_M, BOARD_HALF_M = 0.008, 0.075
 """Thickness of the board, and half its sides."""
+ON_BOARD = np.array([0.0, 0.0, BOARD_M, 0.0])
+"""How much higher a pose is than in the peg insertion, shape (4,)."""
 HOUSING_BELOW_M = 0.018
 """How far the housing of the plug reaches below the TCP; the connector comes out of it."""
 EXIT_M = 0.014
@@ -30,9 +32,7 @@ GOAL_ABOVE_M = 0.003
 MOVED_ON_FORBIDDEN = 1 + 2
 """Sum of the kinds of two geoms that must not touch."""
 GREEN, GREY, ORANGE = (0.10, 0.36, 0.20, 1.0), (0.72, 0.72, 0.74, 1.0), (0.85, 0.45, 0.12, 1.0)
-CABLE = CableShape(
-    length_m=0.50, links=13, radius_m=0.0035, kg_m=0.1, bending_n_m2=0.02, damping_nms_rad=0.015
-)
+CABLE = CableShape(length_m=0.50, links=13, radius_m=0.0035, kg_m=0.1, bending_n_m2=0.006, damping_nms_rad=0.01)
 MOVED, FORBIDDEN = ("peg", "housing", "hand/left_pad", "hand/right_pad"), ("board", "table")
 """Geoms of what moves with the hand, and of what these may not touch; the cable may."""
 
@@ -143,9 +143,7 @@ class CablePlug(PegInsert):
     def _add_hook(self, spec: mujoco.MjSpec) -> None:
         """Add the hook from which the cable hangs, which `data.mocap_pos` moves."""
         hook = spec.worldbody.add_body(name="hook", mocap=True, pos=list(self._plug.hook_m))
-        hook.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.009, 0, 0], rgba=list(DARK), contype=0, conaffinity=0
-        )
+        hook.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.009, 0, 0], rgba=list(DARK), contype=0, conaffinity=0)
         hook.add_site(name="hook", size=[CABLE.radius_m] * 3)
         spec.add_equality(
             name="hook",
@@ -168,7 +166,7 @@ class CablePlug(PegInsert):
 
     def start_poses(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a random start pose above the board; see `sim.scene.Task`."""
-        return super().start_poses(rng) + [0.0, 0.0, BOARD_M, 0.0]
+        return super().start_poses(rng) + ON_BOARD
 
     def settle(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         """Put the plug between the fingers and let its cable hang to the hook, at rest."""
@@ -185,7 +183,7 @@ class CablePlug(PegInsert):
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
         """Return the TCP's position and yaw with the plug fully inserted; see `sim.scene.Task`."""
-        return super().goal_poses(data) + [0.0, 0.0, BOARD_M, 0.0]
+        return super().goal_poses(data) + ON_BOARD
 
     def touches_forbidden(self, data: mujoco.MjData) -> bool:
         """Return True if plug or fingers touch the board or the table now."""
