@@ -102,10 +102,11 @@ def mean_jerk(record: InsertionRecord) -> float | None:
 
     Jerk is the curvature of the parabola that fits 15 samples of velocity best (Savitzky and Golay, 1964).
     """
-    times, half = record.times_s, WINDOW // 2
-    if len(times) < WINDOW:
+    half = WINDOW // 2
+    if len(record.times_s) < WINDOW + 2:
         return None
-    velocity = np.gradient(record.tcp_m, times, axis=0)
+    velocity = np.gradient(record.tcp_m, record.times_s, axis=0)[1:-1]  # at the ends it is known from one side only
+    times = record.times_s[1:-1]
     moving = np.flatnonzero(np.linalg.norm(velocity, axis=1) > MOVING_M_S)
     moving = moving[(moving >= half) & (moving < len(times) - half)]
     if not moving.size:

@@ -117,7 +117,7 @@ def hanging_links(way_m: np.ndarray, shape: CableShape) -> np.ndarray:
         return float(np.cos(angles(spread)).sum()) * shape.link_m - across
 
     slopes = angles(brentq(too_far, 0.0, SPREAD, xtol=1e-9) if too_far(SPREAD) < 0.0 else SPREAD)
-    heading = way_m[:2] / max(across, 1e-9)
+    heading = way_m[:2] / across if across > 0.0 else np.array([1.0, 0.0])
     return np.column_stack([np.cos(slopes)[:, None] * heading, np.sin(slopes)])
 
 
