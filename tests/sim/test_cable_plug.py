@@ -86,7 +86,9 @@ def test_a_hanging_cable_spans_the_way_and_its_slope_rises_evenly(way: tuple[flo
         np.testing.assert_allclose(steps, steps.mean(), atol=1e-6)
         assert steps.mean() > 0.0
     else:
-        np.testing.assert_allclose(CABLE.link_m * links.sum(axis=0), way, atol=0.02)
+        np.testing.assert_allclose(
+            CABLE.link_m * links.sum(axis=0), way, atol=1.01 * CABLE.link_m
+        )  # no narrower than a link
 
 
 def test_a_cable_that_does_not_reach_is_refused() -> None:
