@@ -135,6 +135,7 @@ TASKS = Kind(
     what="simulated task",
     group="robot_stack.tasks",
     builtin={
+        "cable_plug": "sim.cell:CABLE_PLUG",
         "drawer": "sim.cell:DRAWER",
         "peg_insert": "sim.cell:PEG_INSERT",
         "pick_insert": "sim.cell:PICK_INSERT",

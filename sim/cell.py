@@ -22,6 +22,7 @@ from sim.pick_hands import PickHands
 from sim.randomise import RandomiseConfig
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
+from sim.tasks.cable_plug import CablePlug, CablePlugConfig
 from sim.tasks.drawer import Drawer, DrawerConfig
 from sim.tasks.peg_insert import PegInsert, PegInsertConfig, PegWithdraw
 from sim.tasks.pick_insert import PickInsert, PickInsertConfig
@@ -57,6 +58,7 @@ PEG_INSERT = TaskEntry(
 )
 PICK_INSERT = TaskEntry(config=PickInsertConfig, build=PickInsert, hands=PickHands)
 DRAWER = TaskEntry(config=DrawerConfig, build=Drawer, hands=DrawerHands)
+CABLE_PLUG = TaskEntry(config=CablePlugConfig, build=CablePlug, hands=PegHands)
 TWO_ARM_INSERT = TaskEntry(config=TwoArmInsertConfig, build=TwoArmInsert, hands=TwoHands, arms=(LEFT, RIGHT))
 
 TASKS: Registry[TaskEntry[Any]] = Registry(plugins.TASKS, TaskEntry)

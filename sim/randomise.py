@@ -217,7 +217,7 @@ class Randomiser:
             raise SpecError(f"scene has no {PART!r}, must have one for a tighter fit; leave randomise.tighter_m out")
         self._part = geoms.index(PART) if PART in geoms else None
         free = model.jnt_type == mujoco.mjtJoint.mjJNT_FREE
-        self._loose = np.unique(model.jnt_bodyid[free])
+        self._loose = np.flatnonzero(np.isin(model.body_rootid, model.jnt_bodyid[free]))
         self._loose_at = model.jnt_qposadr[free]
         self._before = [part.copy() for part in self._fixed()]
 
@@ -242,7 +242,7 @@ class Randomiser:
         model.body_inertia[self._loose] *= mass
         if self._part is not None:
             size = model.geom_size[self._part]
-            size[size == size.min()] += self._drawn("tighter_m", seed)[0] / 2
+            size[size < size.max()] += self._drawn("tighter_m", seed)[0] / 2
         noise, rng = self._drawn("noise", seed)
         return Conditions(delay_s=self._drawn("delay_s", seed)[0], noise=noise, pixels=rng)
 

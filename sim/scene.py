@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from robot_stack.types.errors import RobotError
+from robot_stack.types.insertion import InsertionState
 from sim.randomise import RandomiseConfig, add_distractors
 from sim.simulated_arm import PlacedArm
 
@@ -95,6 +96,10 @@ class Task(Protocol):
 
         Empty in a task of one stage.
         """
+        ...
+
+    def insertion(self, data: mujoco.MjData) -> InsertionState | None:
+        """Return what the score of an insertion reads of this state; None in a task that has no such score."""
         ...
 
 

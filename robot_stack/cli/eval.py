@@ -72,6 +72,8 @@ def run(
     if "milestones" in summary:
         reached = ", ".join(f"{name}: {count}" for name, count in summary["milestones"].items())
         print(f"milestones reached, of {summary['episodes']}: {reached}")
+    if "score" in summary:
+        print(_scored(summary["score"]))
     if model is not None:
         print(_judged(summary["success_model"], summary["episodes"]))
     print(f"Next: robot-stack report {name}")
@@ -103,6 +105,12 @@ def _row(found: Mapping[str, Any]) -> str:
     cycle = "-" if found["cycle_s"] is None else f"{found['cycle_s']:.1f} s"
     counted = f"{found['success']} of {found['episodes']} ({100 * low:.0f} to {100 * high:.0f} %)"
     return f"| {found['varied']} | {counted} | {cycle} |"
+
+
+def _scored(found: Mapping[str, Any]) -> str:
+    """Return in a sentence how the episodes are scored as insertions, part by part."""
+    parts = ", ".join(f"{name} {points:.1f}" for name, points in found["parts"].items())
+    return f"score {found['mean']:.1f} of {found['most']:.0f} in the mean: {parts}"
 
 
 def _judged(found: Mapping[str, Any], episodes: int) -> str:

@@ -23,7 +23,7 @@ from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share
 from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
 from robot_stack.report.summary import summarise
-from robot_stack.report.targets import Figure, figures
+from robot_stack.report.targets import NOTHING, Figure, figures
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.transition import EpisodeKind
@@ -217,10 +217,17 @@ def _warning(runs: Sequence[Compared]) -> str:
 def _table(runs: Sequence[Compared]) -> str:
     head = "".join(f"<th>{escape(run.name)}</th>" for run in runs)
     rows = []
-    for lines in zip(*(run.lines for run in runs), strict=True):
+    for lines in _beside_each_other(runs):
         cells = "".join(f"<td{_class(figure)}>{escape(figure.value)}{_mark(figure)}</td>" for figure in lines)
         rows.append(f"<tr><td>{escape(lines[0].name)}</td>{cells}<td>{escape(lines[0].target)}</td></tr>")
     return f"<table><tr><th>figure</th>{head}<th>target</th></tr>{''.join(rows)}</table>"
+
+
+def _beside_each_other(runs: Sequence[Compared]) -> list[list[Figure]]:
+    """Return the figures of each name, one for each run; a run of a task that has no such score has nothing there."""
+    by_name = [{figure.name: figure for figure in run.lines} for run in runs]
+    names = dict.fromkeys(name for known in sorted(by_name, key=len, reverse=True) for name in known)
+    return [[known.get(name, Figure(name=name, value=NOTHING)) for known in by_name] for name in names]
 
 
 def _pooled(groups: Sequence[Seeds]) -> str:

@@ -78,7 +78,9 @@ def _demos(record: RunRecord) -> int | None:
 
 
 def _evaluation(evaluation: Figures | None) -> Figures:
-    return {key: _get(evaluation, key) for key in ("episodes", "success", "wilson95", "cycle_s", "observation_age_ms")}
+    told = {key: _get(evaluation, key) for key in ("episodes", "success", "wilson95", "cycle_s", "observation_age_ms")}
+    score = _get(evaluation, "score")  # of tasks that are scored as insertions alone
+    return told if score is None else told | {"score": score}
 
 
 def _training(record: RunRecord, online: list[EpisodeRow]) -> Figures:

@@ -17,6 +17,8 @@ OF_ASKED, HUMAN_LAST = 0.5, 0.03
 """Share of the updates asked for that must be made, and share of human steps in the last 20 episodes at most."""
 MISSED, DECLARED_FALSE = 0.3, 0.05
 """Share of successes that the reward model misses, and of failures that it declares one, above which to mend it."""
+SCORED = {"policy": "the policy", "bc": "behaviour cloning"}
+"""Evaluations of a summary, and whose they are."""
 NOTHING = "-"
 """Shown where nothing can be said, since there was no such step."""
 
@@ -45,6 +47,7 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
         _success("success of the policy", summary["policy"], "at least 95 %", lambda rate: rate >= 0.95),
         _success("success of behaviour cloning", summary["bc"], "below 70 %", lambda rate: rate < 0.70),
         _figure("cycle time of the policy", summary["policy"]["cycle_s"], "{:.1f} s"),
+        *(_score(who, summary[key]["score"]) for key, who in SCORED.items() if "score" in summary[key]),
         _figure("demonstrations", summary["demos"]["episodes"], "{}", "at most 20", lambda n: n <= 20),
         _figure("training episodes", training["episodes"], "{}", "at most 250", lambda n: n <= 250),
         _figure("robot time", _over(training["robot_time_s"], 60), "{:.1f} min", "at most 25 min", lambda m: m <= 25),
@@ -128,6 +131,11 @@ def _success(name: str, evaluation: dict[str, Any], target: str, rule: Callable[
     low, high = evaluation["wilson95"]
     text = f"{evaluation['success']} of {evaluation['episodes']} ({100 * low:.0f} to {100 * high:.0f} %)"
     return Figure(name=name, value=text, target=target, met=rule(evaluation["success"] / evaluation["episodes"]))
+
+
+def _score(who: str, score: dict[str, Any]) -> Figure:
+    parts = ", ".join(f"{name} {points:.1f}" for name, points in score["parts"].items())
+    return Figure(name=f"score of {who} as an insertion", value=f"{score['mean']:.1f} of {score['most']:.0f} ({parts})")
 
 
 def _false_done(reward: dict[str, Any]) -> Figure:

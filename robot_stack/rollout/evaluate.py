@@ -24,6 +24,7 @@ from robot_stack.disk.durable import write_durable
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.base.policy import policy_of
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
+from robot_stack.rollout.insertion_score import InsertionScore, score_insertion, summary_of
 from robot_stack.rollout.judged import JudgedSink, Judgement
 from robot_stack.rollout.milestones import MilestoneSink, counted
 from robot_stack.rollout.params_file import load_params
@@ -68,6 +69,7 @@ class Evaluation:
         judged: What the success model made of each episode; empty where none judged.
         broken: Whether the success model failed, which ended it early.
         reached: Milestones of the task that held at some moment of each episode; empty in a task of one stage.
+        scores: Of each episode, where the task is scored as an insertion; else empty.
     """
 
     successes: list[bool]
@@ -76,6 +78,7 @@ class Evaluation:
     judged: list[Judgement] = field(default_factory=list)
     broken: bool = False
     reached: list[dict[str, bool]] = field(default_factory=list)
+    scores: list[InsertionScore] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Return the keys that summary.json wants; the cycle time is over the successes."""
@@ -90,6 +93,7 @@ class Evaluation:
             "observation_age_ms": round(1e3 * float(np.median(self.ages_s)), 1) if self.ages_s else None,
             **({"success_model": self._success_model()} if self.judged else {}),
             **({"milestones": milestones} if milestones else {}),
+            **({"score": summary_of(self.scores)} if self.scores else {}),
         }
 
     def _success_model(self) -> dict[str, Any]:
@@ -197,6 +201,7 @@ def evaluate_in(
     noting = MilestoneSink(NullSink(), cell.milestones)
     watched = JudgedSink(noting, judge, cell.truth) if judge is not None else None
     judged: list[Judgement] = []
+    scores: list[InsertionScore] = []
     successes: list[bool] = []
     durations_s: list[float] = []
     ages_s: list[float] = []
@@ -207,11 +212,19 @@ def evaluate_in(
             successes.append(bool(outcome.truth))
             durations_s.append(outcome.duration_s)
             ages_s += outcome.ticks.age_s
+            record = cell.insertion()
+            if record is not None:
+                scores.append(score_insertion(record))
             if watched is not None:
                 judged.append(watched.judgement(outcome))
             on_episode(number + 1, successes[-1])
     return Evaluation(
-        successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged, reached=noting.reached
+        successes=successes,
+        durations_s=durations_s,
+        ages_s=ages_s,
+        judged=judged,
+        reached=noting.reached,
+        scores=scores,
     )
 
 

@@ -20,6 +20,7 @@ RUNS = {
     "robot_stack/TwoArmInsert-v0": "two_arm_insert",
     "robot_stack/PickInsert-v0": "pick_insert",
     "robot_stack/Drawer-v0": "drawer",
+    "robot_stack/CablePlug-v0": "cable_plug",
 }
 """Id of each environment -> the run whose cell and task it shows."""
 

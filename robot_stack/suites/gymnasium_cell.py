@@ -241,6 +241,9 @@ class GymnasiumCell:
         """Return nothing: an environment has one stage."""
         return {}
 
+    def insertion(self) -> None:
+        """Return None: an environment is not scored as an insertion."""
+
     def close(self) -> None:
         """Close the environment; it cannot be observed any more."""
         self._environment.close()

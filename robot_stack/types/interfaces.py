@@ -10,6 +10,7 @@ import numpy as np
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label, Verdict
 from robot_stack.types.help import HelpRequest, Insight
+from robot_stack.types.insertion import InsertionRecord
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.reason import Refusal
@@ -136,6 +137,10 @@ class SimulatedCell(Cell, Clock, Protocol):
 
     def milestones(self) -> Mapping[str, bool]:
         """Return what the stages of its task lead to and whether each is so now; empty in a task of one stage."""
+        ...
+
+    def insertion(self) -> InsertionRecord | None:
+        """Return the record of the last episode by which an insertion is scored; None in a task without that score."""
         ...
 
     def close(self) -> None:

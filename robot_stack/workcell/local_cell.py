@@ -22,10 +22,12 @@ from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from robot_stack.types.help import HelpRequest
+from robot_stack.types.insertion import InsertionRecord
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.insertion_recorder import InsertionRecorder
 from robot_stack.workcell.sim_camera import SimCamera
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
@@ -97,6 +99,7 @@ class LocalCell:
         self._past: deque[tuple[int, Snapshot]] = deque()
         """What was seen on the way to each control tick, with its time; the oldest first."""
         self._task_id: str | None = None
+        self._insertion = InsertionRecorder(world)
         self.anew(safety, operator)
 
     def anew(self, safety: SafetyFilter, operator: ScriptedOperator) -> None:
@@ -196,6 +199,7 @@ class LocalCell:
         self._safety.start(self._world.time_ns, policy_expected=kind is not EpisodeKind.DEMO)
         self.executed()
         self._events.clear()
+        self._insertion.begin()
 
     def claim(self, verdict: Verdict) -> None:
         """Let the operator look whether a claimed verdict is so."""
@@ -207,6 +211,7 @@ class LocalCell:
 
     def finish(self) -> None:
         """End the episode in the safety filter."""
+        self._insertion.end()
         self._safety.end_episode()
 
     def truth(self) -> bool | None:
@@ -216,6 +221,10 @@ class LocalCell:
     def milestones(self) -> Mapping[str, bool]:
         """Return what the stages of the task lead to, and whether each is so now, from the simulator."""
         return self._world.task.milestones(self._world.data)
+
+    def insertion(self) -> InsertionRecord | None:
+        """Return the record of the last episode by which an insertion is scored; None in a task without that score."""
+        return self._insertion.record()
 
     def _tick(self) -> None:
         world, now_ns = self._world, self._world.time_ns
@@ -230,4 +239,5 @@ class LocalCell:
             self._executed[arm].add(decision)
             world.command(decision.command.twist, decision.command.gripper, arm=arm)
         world.advance(TICK_S)
+        self._insertion.note()
         self._ticks += 1

@@ -15,6 +15,7 @@ import mujoco
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from robot_stack.types.insertion import InsertionState
 from sim.tasks.cabinet import (
     FLOOR_M,
     FRONT_HALF_WIDTH_M,
@@ -213,6 +214,10 @@ class Drawer:
             "put it in": inside,
             "closed the drawer on it": inside and opening < config.closed_within_m,
         }
+
+    def insertion(self, data: mujoco.MjData) -> InsertionState | None:
+        """Return None: there is no score of an insertion; see `sim.scene.Task`."""
+        return None
 
     # What an operator sees ---------------------------------------------------------------------------------------
     def grasp_poses(self, data: mujoco.MjData) -> np.ndarray:

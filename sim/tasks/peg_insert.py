@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.spatial.transform import Rotation
 
+from robot_stack.types.insertion import InsertionState
 from sim.tasks.hole import HoleShape, add_hole
 
 PEG_ABOVE_M = 0.012
@@ -209,6 +210,10 @@ class PegInsert:
         """Return nothing: there is one stage; see `sim.scene.Task`."""
         return {}
 
+    def insertion(self, data: mujoco.MjData) -> InsertionState | None:
+        """Return None: there is no score of an insertion; see `sim.scene.Task`."""
+        return None
+
 
 class PegWithdraw(PegInsert):
     """The way back in the same scene, whose goal is the middle of the starts of an insertion; see `sim.scene.Task`."""
@@ -263,6 +268,7 @@ class TwoSockets:
         self.grasp_poses = self._one.grasp_poses
         self.stage = self._one.stage
         self.milestones = self._one.milestones
+        self.insertion = self._one.insertion
 
     def add_to(self, spec: mujoco.MjSpec) -> None:
         """Add what the dry run's scene has, then the second socket."""

@@ -13,6 +13,7 @@ import mujoco
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from robot_stack.types.insertion import InsertionState
 from sim.tasks.hole import HoleShape, add_hole
 
 LEFT, RIGHT = "left", "right"
@@ -200,3 +201,7 @@ class TwoArmInsert:
     def milestones(self, data: mujoco.MjData) -> Mapping[str, bool]:
         """Return nothing: there is one stage; see `sim.scene.Task`."""
         return {}
+
+    def insertion(self, data: mujoco.MjData) -> InsertionState | None:
+        """Return None: there is no score of an insertion; see `sim.scene.Task`."""
+        return None

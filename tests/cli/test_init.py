@@ -79,7 +79,10 @@ def test_nothing_is_overwritten(empty_folder: Path, capsys: pytest.CaptureFixtur
         (["My Table"], "name is 'My Table', must be a-z, 0-9 and _"),
         (["../up"], "name is '../up', must be a-z"),
         (["fr3_table"], "is taken by"),
-        (["mine", "--like", "ur5"], "--like is 'ur5', must be one of drawer, fr3_table, mountain_car, peg_in_and_out"),
+        (
+            ["mine", "--like", "ur5"],
+            "--like is 'ur5', must be one of cable_plug, drawer, fr3_table, mountain_car, peg_in_and_out",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(

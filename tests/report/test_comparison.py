@@ -43,6 +43,21 @@ def test_each_figure_stands_beside_its_like_and_its_target(own_run: Path, other_
     assert rows["demonstrations"][:2] == ["3 ✓", "5 ✓"]
 
 
+def test_a_score_that_one_run_has_alone_stands_beside_nothing(own_run: Path, other_run: Path) -> None:
+    path = own_run / "eval_policy.json"
+    parts = {"insertion": 75.0, "contact": -6.0}
+    score = {"mean": 69.0, "most": 99.0, "parts": parts, "forced": 0, "touched": 1}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"score": score}))
+    for runs in ([own_run, other_run], [other_run, own_run]):
+        rows = rows_of(write_comparison(runs))
+        beside = dict(zip(rows["figure"], rows["score of the policy as an insertion"], strict=True))
+        assert beside["peg"].startswith("69.0 of 99")
+        assert beside["peg_again"] == "-"
+        assert rows["training episodes"] == ["30 ✓" if name == "peg" else "22 ✓" for name in rows["figure"][:2]] + [
+            "at most 250"
+        ]
+
+
 def test_only_what_differs_in_the_configuration_is_listed(own_run: Path, other_run: Path) -> None:
     rows = rows_of(write_comparison([own_run, other_run]))
     assert rows["run.seed"] == ["0", "3"]

@@ -213,3 +213,25 @@ def test_the_replay_target_shrinks_with_the_images_of_the_cell(finished_run: Pat
     pixels = sum(camera.height_px * camera.width_px for camera in record.resolved.spec().cameras)
     line = next(f for f in figures(build_summary(finished_run), record) if f.name == "replay per transition")
     assert f"at most {105 * pixels / (2 * 128 * 128):.1f} KB" in line.target
+
+
+SCORE = {
+    "mean": 91.25,
+    "most": 99.0,
+    "parts": {"insertion": 75.0, "duration": 11.5, "jerk": 5.5, "path": 5.25, "force": 0.0, "contact": -6.0},
+    "forced": 0,
+    "touched": 25,
+}
+
+
+def test_the_score_of_an_insertion_is_told_beside_success_where_there_is_one(own_run: Path) -> None:
+    assert "score" not in build_summary(own_run)["policy"]
+    assert not any("score" in line.name for line in figures(build_summary(own_run), read_run(own_run)))
+    path = own_run / "eval_policy.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"score": SCORE}))
+    summary = build_summary(own_run)
+    assert summary["policy"]["score"] == SCORE
+    (line,) = [line for line in figures(summary, read_run(own_run)) if "score" in line.name]
+    assert line.name == "score of the policy as an insertion"
+    assert line.value.startswith("91.2 of 99 (insertion 75.0, duration 11.5, ")
+    assert line.value.endswith("contact -6.0)")

@@ -86,6 +86,7 @@ def test_every_scene_of_ours_is_registered() -> None:
         ("TwoArmInsert", "scripted"),
         ("PickInsert", "scripted_pick"),
         ("Drawer", "scripted_drawer"),
+        ("CablePlug", "scripted"),
     ],
 )
 def test_what_an_operator_does_is_told_as_an_action(name: str, operator: str) -> None:
