@@ -14,7 +14,7 @@ from robot_stack.datasets.told import preferences_of
 from robot_stack.types.errors import StoreError
 from robot_stack.types.preferences import Preference
 from tests.datasets.data_rig import made_episode, made_spec, write_folder
-from tests.types.test_preferences import preference
+from tests.replay.test_preferences import preference
 
 FIRST, SECOND, THIRD = "000000-demo-a", "000001-demo-a", "000002-demo-a"
 BETWEEN = preference((FIRST, 3), (SECOND, 7))

@@ -14,7 +14,7 @@ import pytest
 from robot_stack.replay.annotations import PreferenceLog, preference_from, read_preferences
 from robot_stack.types.errors import SpecError
 from robot_stack.types.preferences import Further
-from tests.types.test_preferences import preference
+from tests.replay.test_preferences import preference
 
 
 def test_what_is_logged_is_read_back_and_said_twice_counts_once(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ SAYS_AND_DIES = """
 import os, signal, sys
 from pathlib import Path
 from robot_stack.replay.annotations import PreferenceLog
-from tests.types.test_preferences import preference
+from tests.replay.test_preferences import preference
 log = PreferenceLog(Path(sys.argv[1]))
 log.open()
 log.append(preference())
