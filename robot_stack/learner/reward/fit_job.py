@@ -10,6 +10,7 @@ then arrays as safetensors, the answer a line of JSON.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -99,7 +100,7 @@ class FitJob:
                 failures=sum(not e.success for e in task.episodes),
                 classifier=None if judged is None else asdict(judged.point),
                 orders=report.orders,
-                order_accuracy=report.order_accuracy,
+                order_accuracy=None if math.isnan(report.order_accuracy) else report.order_accuracy,
                 preferences=task.preferences,
             )
         model: RewardNetwork
