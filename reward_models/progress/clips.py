@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.orders import Order, OrderedPair
 
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""
@@ -105,6 +106,8 @@ class ScoredEpisode:
         thumbnails: Columns [start, stop) of the thumbnail of each camera in `frames`; none where there are none.
         ruled_out: Frames of a failure that cannot be called done whatever is learned, bool, shape (T+1,): nothing is
             learned from them, so that they do not make a model doubt successes; None if there are none.
+        name: By which orders name it; "" where none does.
+        orders: Of its frames and frames of others, by people, models and take-overs.
     """
 
     frames: np.ndarray
@@ -115,6 +118,8 @@ class ScoredEpisode:
     progress: np.ndarray | None = None
     thumbnails: tuple[tuple[int, int], ...] = ()
     ruled_out: np.ndarray | None = None
+    name: str = ""
+    orders: tuple[Order, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +177,25 @@ def _own_progress(episode: ScoredEpisode) -> np.ndarray:
     if not episode.success:
         return np.full(len(episode.frames), UNKNOWN)
     return np.linspace(0.0, 1.0, len(episode.frames)) if episode.progress is None else episode.progress
+
+
+class PairSource:
+    """A source that draws prefixes of ordered pairs.
+
+    Args:
+        pairs: At least one.
+        window: Frames of a prefix.
+    """
+
+    def __init__(self, pairs: Sequence[OrderedPair], window: int, rng: np.random.Generator) -> None:
+        self._pairs, self._window, self._rng = pairs, window, rng
+
+    def draw(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Sample pairs: prefixes of the first frames, then of the second ones, (2 * count, window, D); μ (count,)."""
+        drawn = [self._pairs[i] for i in self._rng.integers(len(self._pairs), size=count)]
+        shown = [pair.first for pair in drawn] + [pair.second for pair in drawn]
+        prefixes = np.stack([frames[prefix_indices(len(frames) - 1, self._window)] for frames in shown])
+        return prefixes.astype(np.float32), np.array([pair.further for pair in drawn], np.float32)
 
 
 class ClipSource:

@@ -26,6 +26,9 @@ class LiveRewardConfig(BaseModel):
     gate: float = Field(
         0.0, ge=0.0, le=100.0, description="how fast Φ stops following where it contradicts itself; 0 is no gate"
     )
+    take_overs: bool = Field(
+        False, description="whether Φ learns that the end of a correction is further than the moment before it"
+    )
     alarms: AlarmConfig = Field(default=AlarmConfig(), description="when the model is no longer trusted")
 
     def for_refit(self) -> Self:
@@ -56,6 +59,12 @@ class ProgressConfig(LiveRewardConfig):
     stall: float = Field(0.15, ge=0.0, le=1.0, description="share of clips whose last frame is held")
     shuffle: float = Field(0.05, ge=0.0, le=1.0, description="share of clips out of order")
     negative_weight: float = Field(4.0, ge=0.0, le=100.0, description="weight of refused successes in the done loss")
+    preference_weight: float = Field(
+        1.0,
+        ge=0.0,
+        le=100.0,
+        description="weight of preferences and take-overs in the loss; 0 learns nothing from them",
+    )
     held_out: int = Field(
         2, ge=0, le=20, description="successes kept back to calibrate and for VOC, and as many failures"
     )

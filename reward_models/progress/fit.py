@@ -13,11 +13,20 @@ from torch.nn import functional
 from reward_models.alarms import nearest_distance
 from reward_models.metrics import clock_scores, mean_voc
 from reward_models.progress.calibrate import calibration_error, platt
-from reward_models.progress.clips import UNKNOWN, Clips, ClipSource, ScoredEpisode, done_labels, prefix_indices
+from reward_models.progress.clips import (
+    UNKNOWN,
+    Clips,
+    ClipSource,
+    PairSource,
+    ScoredEpisode,
+    done_labels,
+    prefix_indices,
+)
 from reward_models.progress.common_look import CommonLook
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
+from reward_models.progress.orders import PAIRS, OrderedPair, order_accuracy, pairs_of, preference_loss
 from robot_stack.types.errors import RewardError
 
 OnStep = Callable[[int, int, float], None]
@@ -41,6 +50,8 @@ class FitReport:
         false_done: Frames of these successes, well before the end, that pass the threshold, as a share.
         calibration_error: Of the probability of success over all held-out frames; NaN if none were held out.
         loss: Last training loss, mean of the members.
+        orders: Ordered pairs that were trained on.
+        order_accuracy: Share of the pairs with a held-out episode that Φ orders as was said; NaN without any.
     """
 
     version: str
@@ -49,6 +60,8 @@ class FitReport:
     false_done: float
     calibration_error: float
     loss: float
+    orders: int = 0
+    order_accuracy: float = float("nan")
 
 
 def fit(
@@ -63,14 +76,14 @@ def fit(
     """Train a progress model on judged episodes, and calibrate it on those held out.
 
     Args:
-        episodes: At least one success; failures and refused successes sharpen the done head.
+        episodes: At least one success; failures and refused successes sharpen the done head, orders of frames Φ.
         text: What the robot was told.
         start: Go on from these weights instead of random ones: adapts a model to another scene, cell or operator by as
             little as one demonstration. Where that is too little to calibrate by, its calibration stays, and what it
             knows of finished frames stays known.
 
     Raises:
-        RewardError: If there is no success to learn from, or `start` has other inputs.
+        RewardError: If there is no success to learn from, `start` has other inputs, or an order of frames cannot be.
     """
     held_out, training = _split(episodes, config.held_out)
     torch.manual_seed(seed)
@@ -88,6 +101,7 @@ def fit(
         [e if e.success else replace(e, ruled_out=~model.always.fits(e.frames)) for e in part]
         for part in (held_out, training)
     )
+    pairs, pairs_aside = _ordered(episodes, training) if config.preference_weight else ([], [])
     losses = []
     for number, member in enumerate(model.networks):
         rng = np.random.default_rng((seed, number))
@@ -95,12 +109,42 @@ def fit(
         def tell(step: int, loss: float, done: int = number * config.steps) -> None:
             on_step(done + step, config.members * config.steps, loss)
 
-        losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), config, rng), tell))
+        clips = ClipSource(_bootstrap(training, rng), config, rng)
+        drawn = PairSource(pairs, config.window, np.random.default_rng((seed, number, 1))) if pairs else None
+        losses.append(_train(model, member, clips, drawn, tell))
     model.members.eval()
     error = _calibrate(model, held_out, start)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
-    return model, _report(model, successes, error, float(np.mean(losses)))
+    report = _report(model, successes, error, float(np.mean(losses)))
+    return model, replace(report, orders=len(pairs), order_accuracy=_order_accuracy(model, pairs_aside))
+
+
+def _ordered(
+    episodes: Sequence[ScoredEpisode], training: Sequence[ScoredEpisode]
+) -> tuple[list[OrderedPair], list[OrderedPair]]:
+    """Return the ordered pairs of training episodes, and those with an episode that is held out."""
+    learned = {e.name for e in training if e.name}
+    frames = {e.name: e.frames for e in episodes if e.name}
+    if len(frames) < sum(bool(e.name) for e in episodes):
+        raise RewardError("episodes to fit on have a name twice, must have names of their own; leave one out")
+    split: tuple[list[OrderedPair], list[OrderedPair]] = ([], [])
+    for episode in episodes:
+        for order in episode.orders:
+            inside = episode.name in learned and order.other in learned
+            split[0 if inside else 1].extend(pairs_of(frames, {episode.name: (order,)}))
+    return split
+
+
+def _order_accuracy(model: ProgressModel, pairs: Sequence[OrderedPair]) -> float:
+    """Return the order accuracy of pairs that were not trained on, by Φ as the model says it."""
+    if not pairs:
+        return float("nan")
+    first, second = (
+        np.array([model.score(frames, len(frames) - 1).progress[0] for frames in side])
+        for side in ([pair.first for pair in pairs], [pair.second for pair in pairs])
+    )
+    return order_accuracy(first, second, np.array([pair.further for pair in pairs]))
 
 
 def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[ScoredEpisode], list[ScoredEpisode]]:
@@ -159,7 +203,11 @@ def _bootstrap(episodes: Sequence[ScoredEpisode], rng: np.random.Generator) -> l
 
 
 def _train(
-    model: ProgressModel, member: ProgressNetwork, source: ClipSource, tell: Callable[[int, float], None]
+    model: ProgressModel,
+    member: ProgressNetwork,
+    source: ClipSource,
+    pairs: PairSource | None,
+    tell: Callable[[int, float], None],
 ) -> float:
     config = model.config
     optimiser = torch.optim.AdamW(member.parameters(), config.learning_rate, weight_decay=1e-2)
@@ -170,6 +218,8 @@ def _train(
         clips = source.draw(config.batch)
         frames = model.read(clips.frames)
         loss = _loss(member, frames + NOISE * torch.randn_like(frames), clips)
+        if pairs is not None:
+            loss = loss + config.preference_weight * _order_loss(model, member, *pairs.draw(PAIRS))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(member.parameters(), 1.0)
@@ -209,6 +259,16 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     seen = seen.detach()  # pairs are read from what progress has learned, and do not disturb it
     missed = (member.compare(seen[rows, before], seen[rows, after]) - hop).square()
     return progress_loss + 0.5 * done_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
+
+
+def _order_loss(
+    model: ProgressModel, member: ProgressNetwork, prefixes: np.ndarray, further: np.ndarray
+) -> torch.Tensor:
+    """Compute the loss of ordered pairs, by Φ of the last frame of each prefix, see `PairSource.draw`."""
+    frames = model.read(prefixes)
+    logits, _ = member.judge(member.embed(frames + NOISE * torch.randn_like(frames)))
+    first, second = torch.sigmoid(logits[:, -1]).chunk(2)
+    return preference_loss(first, second, torch.from_numpy(further))
 
 
 def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode], start: ProgressModel | None) -> float:

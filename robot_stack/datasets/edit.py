@@ -19,11 +19,12 @@ from robot_stack.datasets.store_view import Note, StoreView, broken
 from robot_stack.datasets.summary import EpisodeSummary
 from robot_stack.replay.columns import columns
 from robot_stack.replay.identity import check_spec
-from robot_stack.replay.manifest import FILE_NAME
+from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.names import check_name
+from robot_stack.types.preferences import Kept
 from robot_stack.types.stages import shifted
 from robot_stack.types.transition import EndReason
 
@@ -82,6 +83,7 @@ def split(view: StoreView, out: Path, parts: Mapping[str, Sequence[str]], how: M
             store = start_store(draft / name, view)
             for episode_id in episode_ids:
                 store.copy(view, episode_id)
+            store.carry(view, {name: Kept(name=name) for name in episode_ids})
             store.finish("split", [view.root], {**how, "part": name})
             stores.append(store)
     return stores
@@ -92,7 +94,7 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
 
     Returns it, and `<folder>/<old id>` -> new id where they differ.
 
-    The same episode in two of them is taken once, with the labels and stage marks of both. Another episode of the same
+    The same episode in two of them is taken once, with what people said of both. Another episode of the same
     id gets a number behind its id.
 
     Raises:
@@ -111,9 +113,11 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
         renamed = {}
         names: dict[bytes, str] = {}
         for view in views:
+            kept = {}
             for episode_id in view.episodes:
                 seal = (view.path(episode_id) / FILE_NAME).read_bytes()
                 if seal in names:
+                    kept[episode_id] = Kept(name=names[seal])
                     said = (replace(label, episode_id=names[seal]) for label in view.labels_of(episode_id))
                     store.labels += [label for label in said if label not in store.labels]
                     marked = (replace(m, episode_id=names[seal]) for m in view.marks if m.episode_id == episode_id)
@@ -122,8 +126,10 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
                 name = _free(episode_id, store.taken)
                 if store.copy(view, episode_id, name=name):
                     names[seal] = name
+                    kept[episode_id] = Kept(name=name)
                     if name != episode_id:
                         renamed[f"{view.root}/{episode_id}"] = name
+            store.carry(view, kept)
         store.finish("merge", [view.root for view in views], {"renamed": renamed})
     return store, renamed
 
@@ -179,6 +185,7 @@ def edit(view: StoreView, out: Path, changes: Changes, *, now_unix_s: float) -> 
                 _trimmed(store, view, episode_id, changes.trims[episode_id])
             else:
                 store.copy(view, episode_id)
+        store.carry(view, {name: _kept(view, name, changes) for name in view.episodes})
         for episode_id, verdict in changes.verdicts.items():
             store.labels.append(
                 Label(episode_id=episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=now_unix_s)
@@ -213,6 +220,15 @@ def trim(episode: StoredEpisode, first: int, last: int) -> StoredEpisode:
     }
     end = episode.end if last == frames - 1 else EndReason.OPERATOR
     return replace(episode, end=end, arrays=arrays)
+
+
+def _kept(view: StoreView, episode_id: str, changes: Changes) -> Kept:
+    if episode_id not in changes.trims:
+        return Kept(name=episode_id)
+    first, last = changes.trims[episode_id]
+    manifest = Manifest.load(view.path(episode_id))
+    whole = manifest is not None and manifest.length == last
+    return Kept(name=episode_id, first=first, last=None if whole else last)
 
 
 def _trimmed(store: NewStore, view: StoreView, episode_id: str, frames: tuple[int, int]) -> None:

@@ -23,6 +23,7 @@ from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
+from robot_stack.types.preferences import Kept, Preference, carried
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeKind
@@ -49,6 +50,7 @@ class NewStore:
     labels: list[Label] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     marks: list[StageMark] = field(default_factory=list)
+    preferences: list[Preference] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
 
@@ -83,6 +85,16 @@ class NewStore:
         self.taken.append(name)
         return True
 
+    def carry(self, view: StoreView, kept: Mapping[str, Kept]) -> None:
+        """Take the preferences of another folder both of whose moments are here.
+
+        Args:
+            view: The folder.
+            kept: By id there, what was asked for of its episodes.
+        """
+        there = {name: place for name, place in kept.items() if place.name in self.taken}
+        self.preferences += [each for each in carried(view.preferences, there) if each not in self.preferences]
+
     def write(self, episode: StoredEpisode) -> None:
         """Write a made or changed episode, without labels.
 
@@ -97,7 +109,7 @@ class NewStore:
         self.taken.append(name)
 
     def finish(self, made_by: str, sources: Iterable[Path], changes: Mapping[str, Any]) -> None:
-        """Write identity, labels, notes, stage marks, and from what the dataset was made.
+        """Write identity, labels, notes, stage marks, preferences, and from what the dataset was made.
 
         Raises:
             StoreError: If no episode was taken.
@@ -107,7 +119,9 @@ class NewStore:
             raise StoreError(f"number of episodes to write is 0, must be at least 1: {reasons}; nothing was written")
         paths = StorePaths(self.root)
         check_identity(paths.identity, self.spec, self.task)
-        for path, rows in ((paths.labels, self.labels), (paths.notes, self.notes), (paths.stages, self.marks)):
+        there = carried(self.preferences, {name: Kept(name=name) for name in self.taken})
+        logs = (self.labels, paths.labels), (self.notes, paths.notes), (self.marks, paths.stages)
+        for rows, path in (*logs, (there, paths.preferences)):
             path.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
         origin = {
             "made_by": made_by,

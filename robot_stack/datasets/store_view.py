@@ -4,6 +4,7 @@ It needs no lock.
 
 root/store.json, episodes/, labels.jsonl, scores/, quarantine/   as in `replay.episode_store`
 root/stages.jsonl                                                marks of where stages begin
+root/preferences.jsonl                                           which of two moments got further
 root/notes.jsonl                                                 what people wrote about episodes
 root/origin.json                                                 of a dataset: from what it was made, and how
 """
@@ -21,7 +22,7 @@ from robot_stack.datasets.declared import check_declared, check_names, check_siz
 from robot_stack.datasets.inside import inside_folder, short_text
 from robot_stack.datasets.told import text_of
 from robot_stack.disk.jsonl import read_jsonl
-from robot_stack.replay.annotations import read_labels, read_marks
+from robot_stack.replay.annotations import read_labels, read_marks, read_preferences
 from robot_stack.replay.columns import SCHEMA_VERSION
 from robot_stack.replay.layout import SUFFIX, StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
@@ -29,6 +30,7 @@ from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
+from robot_stack.types.preferences import Preference
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark, counting
 from robot_stack.types.transition import EpisodeHeader
@@ -60,6 +62,7 @@ class StoreView:
         labels: All labels in the order of their arrival.
         notes: All notes in the order of their arrival.
         marks: All stage marks in the order of their arrival.
+        preferences: All preferences in the order of their arrival.
     """
 
     root: Path
@@ -72,6 +75,7 @@ class StoreView:
     labels: tuple[Label, ...]
     notes: tuple[Note, ...]
     marks: tuple[StageMark, ...] = ()
+    preferences: tuple[Preference, ...] = ()
     back_text: str = ""
     """Its way back in words, where it has one."""
 
@@ -128,6 +132,10 @@ class StoreView:
         """Return an operator's stage marks of one episode that count, by stage."""
         return counting(mark for mark in self.marks if mark.episode_id == episode_id)
 
+    def preferences_from(self, episode_id: str) -> tuple[Preference, ...]:
+        """Return the preferences whose first moment is in that episode, in the order of their arrival."""
+        return tuple(each for each in self.preferences if each.first.episode_id == episode_id)
+
     def note_of(self, episode_id: str) -> str:
         """Return the newest note on an episode, else the note of its newest label that has one, else ""."""
         notes = [note.text for note in self.notes if note.episode_id == episode_id]
@@ -151,7 +159,8 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
     inside_folder(root, root)
     said = read_labels(paths.labels)
     marked = read_marks(paths.stages)
-    damaged = {**said.damaged, **marked.damaged}
+    preferred = read_preferences(paths.preferences)
+    damaged = {**said.damaged, **marked.damaged, **preferred.damaged}
     closed: list[str] = []
     unfinished: list[str] = []
     for path in paths.episodes.glob("*" + SUFFIX):
@@ -176,6 +185,7 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
         labels=tuple(said.rows),
         notes=_notes(paths.notes),
         marks=tuple(marked.rows),
+        preferences=tuple(preferred.rows),
     )
 
 

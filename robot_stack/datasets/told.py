@@ -1,4 +1,4 @@
-"""Parsing of headers, labels, stage marks and texts in files from elsewhere, each of known type and length."""
+"""Parsing of headers, annotations and texts in files from elsewhere, each of known type and length."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from robot_stack.datasets import bounds
-from robot_stack.replay.annotations import Annotation, label_from, mark_from
+from robot_stack.replay.annotations import Annotation, label_from, mark_from, preference_from
 from robot_stack.replay.stored_episode import header_from
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
+from robot_stack.types.preferences import Preference
 from robot_stack.types.stages import MOST_STAGES, StageMark
 from robot_stack.types.transition import EpisodeHeader
 
@@ -63,6 +64,20 @@ def marks_of(raw: Sequence[Mapping[str, Any]]) -> list[StageMark]:
     return marks
 
 
+def preferences_of(raw: Sequence[Mapping[str, Any]]) -> list[Preference]:
+    """Build preferences from their JSON form, and check their fields.
+
+    Raises:
+        StoreError, SpecError: If there are too many, or a field is no name or out of range.
+        ValueError, KeyError, TypeError: If one is none.
+    """
+    preferences = _annotations(raw, preference_from, "preference")
+    for each in preferences:
+        for moment in (each.first, each.second):
+            _number(moment.frame + 1, f"frame of a preference of {moment.episode_id}", bounds.MAX_FRAMES)
+    return preferences
+
+
 def _annotations(
     raw: Sequence[Mapping[str, Any]], parse: Callable[[Mapping[str, Any]], Annotation], what: str
 ) -> list[Annotation]:
@@ -73,8 +88,10 @@ def _annotations(
         )
     found = [parse(each) for each in raw]
     for each in found:
-        check_name(text_of(each.episode_id, f"episode id of a {what}"), f"episode id of a {what}")
-        _number(each.stamp_unix_s, f"stamp_unix_s of a {what} of {each.episode_id}", bounds.MAX_UNIX_S)
+        episodes = each.episodes if isinstance(each, Preference) else (each.episode_id,)
+        for episode_id in episodes:
+            check_name(text_of(episode_id, f"episode id of a {what}"), f"episode id of a {what}")
+        _number(each.stamp_unix_s, f"stamp_unix_s of a {what} of {episodes[0]}", bounds.MAX_UNIX_S)
     return found
 
 

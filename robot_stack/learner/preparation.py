@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,6 +38,7 @@ from robot_stack.learner.run_parts import RunParts
 from robot_stack.learner.settings import reward_rule
 from robot_stack.learner.update_loop import Governor, UpdateLoop, Updater, check_identity, identity_of
 from robot_stack.learner.warm_start import WarmStart
+from robot_stack.replay.annotations import read_preferences
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import read_rows
@@ -45,6 +47,7 @@ from robot_stack.runs.rows import AlarmRow, CriticRow, FitRow, of_kind
 from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.event import Label
 from robot_stack.types.help import HelpKind
+from robot_stack.types.preferences import Preference
 from robot_stack.types.transition import EpisodeHeader, Step
 
 log = logging.getLogger(__name__)
@@ -290,8 +293,18 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: Recorded, rescorer: 
         thumbnails=thumbnails_of(encoder),
         seed=parts.resolved.run.seed,
         marks=lambda: parts.store.marks,
+        preferences=lambda: _preferences(RunPaths(parts.folder).store.preferences),
+        source=lambda name: parts.store.read(name, only=()).arrays["source"],
     )
     return RewardParts(monitor=monitor, refitter=refitter, shaping=shaping)
+
+
+def _preferences(path: Path) -> list[Preference]:
+    """Read the preferences of a run as they are now; lines that are none are named in the log."""
+    found = read_preferences(path)
+    for where, why in found.damaged.items():
+        log.warning("%s is left out: %s", where, why)
+    return found.rows
 
 
 def build_loop(

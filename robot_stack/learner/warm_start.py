@@ -25,13 +25,14 @@ from robot_stack.datasets.new_store import start_store
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
 from robot_stack.learner.checkpoint import CheckpointFolder, live_version
-from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles
+from robot_stack.replay.annotations import LabelLog, MarkLog, PreferenceLog, ScoreFiles
 from robot_stack.replay.durable import writing
 from robot_stack.replay.identity import differences
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import read_header
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
+from robot_stack.types.preferences import Kept
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
 
@@ -189,6 +190,7 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
             name = PREFIX + episode_id
             if kind is not None and not store.episode(name).exists():
                 copied.copy(view, episode_id, name=name, kind=kind)
+        copied.carry(view, {name: Kept(name=PREFIX + name) for name in view.episodes})
         for name, why in copied.left_out.items():
             log.warning("episode %s is left behind: %s", name, why)
         labels, marks, scores = LabelLog(store.labels), MarkLog(store.stages), ScoreFiles(store.scores)
@@ -198,6 +200,11 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
         marks.open()
         for mark in copied.marks:
             marks.append(mark)
+        with writing(store.preferences_lock):
+            preferences = PreferenceLog(store.preferences)
+            preferences.open()
+            for preference in copied.preferences:
+                preferences.append(preference)
         for version in ScoreFiles(draft.scores).versions:
             for each in ScoreFiles(draft.scores).read(version):
                 scores.append(each)

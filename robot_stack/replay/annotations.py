@@ -1,4 +1,8 @@
-"""Annotations of episodes after the fact: labels and stage marks in a log each, scores in files of their own."""
+"""Annotations of episodes after the fact: labels, stage marks and preferences in a log each, scores in files.
+
+The process that writes the store writes labels and stage marks. Preferences have a lock of their own, since the learner
+only reads them, when it fits a reward model.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,14 @@ import numpy as np
 
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
 from robot_stack.disk.jsonl import JsonLines, append_row, read_jsonl
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.names import check_name
+from robot_stack.types.preferences import Further, Moment, Preference, check_preference
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.stages import StageMark
 
-Annotation = TypeVar("Annotation", Label, StageMark)
+Annotation = TypeVar("Annotation", Label, StageMark, Preference)
 
 
 class AnnotationLog(Generic[Annotation]):
@@ -64,10 +69,12 @@ class AnnotationLog(Generic[Annotation]):
             SpecError: If its episode is no legal name.
             StoreError: If it cannot be written.
         """
-        check_name(annotation.episode_id, "episode id")
+        episodes = annotation.episodes if isinstance(annotation, Preference) else (annotation.episode_id,)
+        for episode_id in episodes:
+            check_name(episode_id, "episode id")
         if annotation in self._rows:
             return False
-        with disk_errors(f"writing an annotation of {annotation.episode_id}"):
+        with disk_errors(f"writing an annotation of {' and '.join(episodes)}"):
             append_row(self._path, asdict(annotation))
         self._rows.append(annotation)
         return True
@@ -102,6 +109,36 @@ def mark_from(raw: Mapping[str, Any]) -> StageMark:
     if type(mark.stage) is not int or type(mark.frame) is not int or type(mark.removed) is not bool:
         raise ValueError(f"stage mark is {dict(raw)}, must have whole numbers for stage and frame, and removed or not")
     return mark
+
+
+class PreferenceLog(AnnotationLog[Preference]):
+    """The log of preferences, `preferences.jsonl`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, preference_from)
+
+
+def read_preferences(path: Path) -> JsonLines[Preference]:
+    """Read the preferences of a log in the order of their arrival; changes nothing."""
+    return read_jsonl(path, preference_from)
+
+
+def preference_from(raw: Mapping[str, Any]) -> Preference:
+    """Build a preference from its JSON form.
+
+    Raises:
+        ValueError, KeyError, TypeError: If it is none.
+    """
+    moments = {side: Moment(**raw[side]) for side in ("first", "second")}
+    if any(type(moment.frame) is not int for moment in moments.values()) or type(raw["by"]) is not str:
+        raise ValueError(f"preference is {dict(raw)}, must have whole numbers for frames and a text for who said it")
+    told = {"further": Further(raw["further"]), "source": LabelSource(raw["source"])}
+    preference = Preference(**{**raw, **moments, **told, "stamp_unix_s": float(raw["stamp_unix_s"])})
+    try:
+        check_preference(preference)
+    except SpecError as error:
+        raise ValueError(str(error)) from error
+    return preference
 
 
 def read_labels(path: Path) -> JsonLines[Label]:

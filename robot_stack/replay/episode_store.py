@@ -2,7 +2,7 @@
 
 root/store.json                     which spec and task all episodes share
 root/episodes/<episode_id>.zarr/    arrays of `columns.columns`, manifest.json once closed
-root/labels.jsonl, root/stages.jsonl, root/scores/   see `annotations`
+root/labels.jsonl, root/stages.jsonl, root/preferences.jsonl, root/scores/   see `annotations`
 root/quarantine/<episode_id>/       broken episodes, with reason.txt
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 
@@ -205,13 +206,13 @@ class EpisodeStore:
                 return self._writers[episode_id].header
             return read_header(self._path(episode_id))[0]
 
-    def read(self, episode_id: str, *, images: bool = True) -> StoredEpisode:
-        """Read what is on disk of one episode, with or without its images.
+    def read(self, episode_id: str, *, images: bool = True, only: Collection[str] | None = None) -> StoredEpisode:
+        """Read what is on disk of one episode, with or without its images, or only some columns, see `read_episode`.
 
         Raises:
             StoreError: If it is unknown or unreadable.
         """
-        return read_episode(self._path(check_name(episode_id, "episode id")), images=images)
+        return read_episode(self._path(check_name(episode_id, "episode id")), images=images, only=only)
 
     def seal_of(self, episode_id: str) -> bytes | None:
         """Return the manifest of a closed episode as it is on disk, or None without one.

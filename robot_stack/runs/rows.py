@@ -272,6 +272,9 @@ class FitReport:
         calibration_error: Of its success probability.
         episodes, failures: Fitted on, and how many of these failed.
         classifier: Operating point of the success classifier, if there is one.
+        orders: Pairs of frames that it learned an order of: preferences and take-overs.
+        order_accuracy: Share of the pairs with a held-out episode that Φ orders as was said.
+        preferences: What became of the preferences there were: by whom they are, and why some do not count.
     """
 
     version: str
@@ -282,6 +285,9 @@ class FitReport:
     episodes: int = 0
     failures: int = 0
     classifier: Mapping[str, Any] | None = None
+    orders: int = 0
+    order_accuracy: float | None = None
+    preferences: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ import pytest
 from benchmarks.tiny_run import write_run
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.orders import Order
 from robot_stack.config.resolve import load_run
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
@@ -31,26 +32,34 @@ from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError, RewardError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.preferences import Further, Preference
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.learner.bench import RULE, SPEC, Bench, header_of, label_of, steps_of, trust_of
 from tests.learner.driven import Driven
+from tests.replay.test_preferences import preference
 
 pytestmark = pytest.mark.long
 
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=2, batch=4, held_out=1)
 P = Source.POLICY
+HELPED = [P] * 9 + [Source.HUMAN] * 4 + [Source.IDLE] + [P] * 2
 TASK = load_run("peg_insert").task
 
 
 def _refitter(
-    bench: Bench, settings: ProgressConfig = TINY, folder: Path | None = None, marks: Sequence[StageMark] = ()
+    bench: Bench,
+    settings: ProgressConfig = TINY,
+    folder: Path | None = None,
+    marks: Sequence[StageMark] = (),
+    preferences: Sequence[Preference] = (),
 ) -> Refitter:
     return Refitter(
         folder=folder or bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
         scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
-        marks=lambda: marks,
+        marks=lambda: marks, preferences=lambda: preferences,
+        source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
 
 
@@ -185,12 +194,50 @@ def test_a_fit_elsewhere_is_the_fit_here(bench: Bench) -> None:
     assert fit_elsewhere(job, threading.Event()) == job.fit()
 
 
+def test_what_people_say_is_learned_and_what_becomes_of_it_is_logged(bench: Bench) -> None:
+    _demos(bench)
+    _practise(bench, 3)  # the first one is held out
+    one, two, demo = "000011-online-a", "000012-online-a", "000001-demo-a"
+    said = [
+        preference((one, 1), (two, 3)), preference((two, 1), (demo, 4)), preference((one, -1), (two, -1)),
+        preference((one, 1), (two, 3), Further.FIRST, by="ben"),
+        preference((one, 2), (two, 2), Further.UNKNOWN), preference((one, 99), (two, 2)),
+        preference(("x", 1), (two, 2)),
+    ]  # fmt: skip
+    refitter = _refitter(bench, preferences=said)
+    job, _ = refitter._job()
+    orders = {e.name: e.orders for e in job.tasks[TASK.turns[0].id].episodes}
+    last = len(bench.scorer.inputs(one)) - 1
+    assert orders[one] == (Order(1, two, 3, 1.0), Order(1, two, 3, 0.0), Order(last, two, last, 1.0))
+    assert orders[demo] == (Order(4, two, 1, 0.0),)
+    refitter.fit()
+    (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RewardFitRow)
+    assert row.preferences == {"people": 4, "contradicting": 1, "unknown": 1, "unusable": 2}
+    assert row.orders == 4
+
+
+def test_take_overs_are_orders_where_the_settings_say_so(bench: Bench) -> None:
+    _demos(bench)
+    _practise(bench, 1)
+    helped = "000020-online-a"
+    bench.ingest.take([header_of(helped), *steps_of(helped, HELPED)])
+    lead = max(1, round(refit.LEAD_S * SPEC.rate_hz))
+    on = TINY.model_copy(update={"take_overs": True})
+    for settings, wanted in ((TINY, ()), (on, (Order(9 - lead, helped, 14, 1.0),))):
+        job, _ = _refitter(bench, settings)._job()
+        orders = [e.orders for e in job.tasks[TASK.turns[0].id].episodes if e.name == helped]
+        assert orders == [wanted]
+
+
 def test_a_job_survives_its_way_to_the_other_process(tmp_path: Path) -> None:
     frames = np.arange(12, dtype=np.float32).reshape(4, 3)
     staged = ScoredEpisode(frames=frames[:, ::-1], success=True, stage_starts=(0, 2), progress=np.linspace(0, 1, 4))
-    failed = ScoredEpisode(frames=frames[:2], success=False, done_frames=5, refused=True, thumbnails=((0, 3), (3, 6)))
+    failed = ScoredEpisode(
+        frames=frames[:2], success=False, done_frames=5, refused=True, thumbnails=((0, 3), (3, 6)), name="f",
+        orders=(Order(0, "f", 1, 0.5),),
+    )  # fmt: skip
     tasks = {
-        "there": TaskToFit(text="put it in\n", direction=1.0, episodes=(staged, failed)),
+        "there": TaskToFit(text="put it in\n", direction=1.0, episodes=(staged, failed), preferences={"people": 1}),
         "back": TaskToFit(text="pull it out", direction=-1.0, episodes=(failed,)),
     }
     job = FitJob(folder=tmp_path, tasks=tasks, column=2, settings=TINY, seed=3)
@@ -353,6 +400,7 @@ def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: B
     refitter = Refitter(
         folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
         trust=trust, ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+        source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
     _demos(bench)
     refitter.fit()
@@ -411,5 +459,6 @@ def test_without_marks_a_fit_is_the_same_to_the_bit(bench: Bench) -> None:
     unmarked = Refitter(
         folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
         trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+        source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
     assert {*versions, unmarked._job()[0].fit().version} == {versions[0]}

@@ -6,7 +6,8 @@
 | GET /api/list?known=N | episodes, verdicts that are not written yet; 204 if nothing has changed since N |
 | GET /api/episodes/ID | everything of a closed episode but its images |
 | GET /api/episodes/ID/frames/K | its K-th second of images, see `Films.get` |
-| POST /api/label, /api/undo, /api/mark, /api/trim, /api/export | what has been done |
+| GET /api/pair | two moments to be compared, null without any; how many answers there are |
+| POST /api/label, /api/undo, /api/mark, /api/prefer, /api/trim, /api/export | what has been done |
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from robot_stack.console.access import Gate
-from robot_stack.console.browser.asked import MAX_BYTES, Asked, Export, Mark, Nothing, Relabel, Trims, asked
+from robot_stack.console.browser.asked import MAX_BYTES, Asked, Export, Mark, Nothing, Prefer, Relabel, Trims, asked
+from robot_stack.console.browser.comparing import Comparing
 from robot_stack.console.browser.films import Films
 from robot_stack.console.browser.listed import listed
 from robot_stack.console.browser.making import Maker
@@ -41,7 +43,8 @@ from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.errors import StackError
-from robot_stack.types.event import Verdict
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.preferences import Moment, Preference
 
 STATIC = Path(__file__).with_name("static")
 TICK_S = 0.5
@@ -75,6 +78,7 @@ class Browser:
         self._relabels = relabels
         self._staging = staging
         self._maker = maker
+        self._comparing = Comparing(catalogue)
         self._gate = gate
         self._name = name
         self._films = Films()
@@ -86,6 +90,7 @@ class Browser:
         """Return the application, to be run by a server."""
         look = {
             "/api/list": self._list,
+            "/api/pair": self._pair,
             "/api/episodes/{id}": self._episode,
             "/api/episodes/{id}/frames/{range:int}": self._frames,
         }
@@ -93,6 +98,7 @@ class Browser:
             "/api/label": self._label,
             "/api/undo": self._undo,
             "/api/mark": self._mark,
+            "/api/prefer": self._prefer,
             "/api/trim": self._trim,
             "/api/export": self._export,
         }
@@ -184,6 +190,11 @@ class Browser:
         content = await asyncio.to_thread(self._films.get, path, request.path_params["range"])
         return Response(content, 200, HEADERS, "application/octet-stream")
 
+    async def _pair(self, request: Request) -> Response:
+        pair, answers = await asyncio.to_thread(self._comparing.next)
+        shown = None if pair is None else [{"episode": each.episode_id, "frame": each.frame} for each in pair]
+        return _json({"pair": shown, "answers": answers})
+
     # what is done --------------------------------------------------------------------------------------------------
     async def _label(self, request: Request) -> Response:
         said = await _body(Relabel, request)
@@ -206,6 +217,20 @@ class Browser:
         view.check_there([said.episode])
         self._staging.set(view, said.episode, said.stage, said.frame, removed=said.removed, now_unix_s=now_unix_s)
         self._catalogue.refresh()
+
+    async def _prefer(self, request: Request) -> Response:
+        said = await _body(Prefer, request)
+        first, second = (Moment(episode_id=each.episode, frame=each.frame) for each in (said.first, said.second))
+        preference = Preference(
+            first=first,
+            second=second,
+            further=said.further,
+            source=LabelSource.OPERATOR,
+            by=said.session,
+            stamp_unix_s=time.time(),
+        )
+        await asyncio.to_thread(self._comparing.say, preference)
+        return _json({})
 
     async def _trim(self, request: Request) -> Response:
         said = await _body(Trims, request)

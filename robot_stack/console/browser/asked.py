@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 
 from robot_stack.console.messages import Count, EpisodeId, PageError, PageMessage
 from robot_stack.types.event import Verdict
+from robot_stack.types.preferences import Further
 
 MAX_BYTES = 65_536
 MAX_TRIMS = 500
@@ -27,6 +28,22 @@ class Mark(PageMessage):
     stage: Count
     frame: Count
     removed: bool = False
+
+
+class Place(PageMessage):
+    """A frame of an episode."""
+
+    episode: EpisodeId
+    frame: Count
+
+
+class Prefer(PageMessage):
+    """An answer to which of two frames got further, by the person of a page."""
+
+    first: Place
+    second: Place
+    further: Further
+    session: Annotated[str, Field(pattern=r"^[0-9a-z-]{8,64}$")]
 
 
 class Nothing(PageMessage):

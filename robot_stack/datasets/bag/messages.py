@@ -2,7 +2,7 @@
 
 | topic | type | one per | carries |
 | --- | --- | --- | --- |
-| /episode/about | std_msgs/String | episode | JSON: header, end, spec, labels, stages, task |
+| /episode/about | std_msgs/String | episode | JSON: header, end, spec, labels, stages, preferences, task |
 | /<camera>/obs | sensor_msgs/Image rgb8 | frame | the image as the policy saw it |
 | /observation/state | sensor_msgs/JointState | frame | `name` and `position`: the proprio vector, SI units |
 | /observation/timing | sensor_msgs/JointState | frame | age_s and skew_s |

@@ -26,19 +26,20 @@ from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.inside import inside
 from robot_stack.datasets.new_store import NewStore, Progress
-from robot_stack.datasets.told import header_of, labels_of, marks_of, text_of
+from robot_stack.datasets.told import header_of, labels_of, marks_of, preferences_of, text_of
 from robot_stack.replay.columns import IMAGE_PREFIX, columns
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
+from robot_stack.types.preferences import Preference
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason
 
 Decoder = Callable[[bytes], Any]
-Said = tuple[list[Label], list[StageMark]]
+Said = tuple[list[Label], list[StageMark], list[Preference]]
 """What people said of an episode."""
 HEADER_BYTES = 1024
 """Of a message beside its numbers: stamp, frame, encoding, names of a few."""
@@ -157,7 +158,7 @@ def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
         store: NewStore | None = None
         for number, file in enumerate(files):
             on_episode("imported", number + 1, len(files))
-            episode, (labels, marks), task, text = read_mcap(inside(folder, file.name))
+            episode, (labels, marks, preferences), task, text = read_mcap(inside(folder, file.name))
             if store is None:
                 store = NewStore(root=draft, spec=episode.spec, task=task, text=text)
             if episode.header.first_task:
@@ -170,13 +171,14 @@ def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
             store.write(episode)
             store.labels += labels
             store.marks += marks
+            store.preferences += preferences
         assert store is not None
         store.finish("import mcap", [folder], {})
     return store
 
 
 def read_mcap(file: Path) -> tuple[StoredEpisode, Said, str, str]:
-    """Read one episode, its labels and stage marks, the name of its task and the task in words.
+    """Read one episode, its labels, stage marks and preferences, the name of its task and the task in words.
 
     Raises:
         StoreError: If the file is damaged, unpacks to more than it may, or holds no episode.
@@ -249,7 +251,7 @@ def _topics(file: Path, spec: Spec) -> dict[str, list[Any]]:
 
 def _episode(file: Path, about: dict[str, Any], spec: Spec) -> tuple[StoredEpisode, Said, str, str]:
     topics = _topics(file, spec)
-    said = labels_of(about["labels"]), marks_of(about.get("stages", []))
+    said = labels_of(about["labels"]), marks_of(about.get("stages", [])), preferences_of(about.get("preferences", []))
     states, executed = topics[messages.STATE], topics[messages.EXECUTED]
     timing, params = _positions(topics[messages.TIMING], 2), _positions(topics[messages.PARAMS], 2)
     several = len(spec.arms) if len(spec.arms) > 1 else 0

@@ -62,6 +62,7 @@ def _rows(episode: StoredEpisode, labels: Sequence[Label], view: StoreView) -> I
         "end": episode.end.value,
         "labels": [asdict(label) for label in labels],
         "stages": [asdict(mark) for mark in view.marks_of(episode.header.episode_id)],
+        "preferences": [asdict(each) for each in view.preferences_from(episode.header.episode_id)],
         "spec": json.loads(spec.to_json()),
         "task": view.task,
         "text": view.text_of(episode.header),

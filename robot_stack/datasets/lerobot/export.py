@@ -201,7 +201,9 @@ def export_lerobot(
                 **_where("data", file),
                 **_video_columns(spans[-1], episode.length, rate_hz),
                 **flat(own),
-                layout.EPISODE_COLUMN: rest_of(episode, labels, view.marks_of(episode_id)),
+                layout.EPISODE_COLUMN: rest_of(
+                    episode, labels, view.marks_of(episode_id), view.preferences_from(episode_id)
+                ),
             }
             table.add(_episode_table(line, table))
             stats = merge_stats(stats, own)

@@ -21,16 +21,14 @@ from robot_stack.datasets.extras import need
 from robot_stack.datasets.inside import fill, inside, inside_folder, short_text
 from robot_stack.datasets.lerobot import layout
 from robot_stack.datasets.lerobot.codec import VideoReader, frame_count
-from robot_stack.datasets.lerobot.rows import episode_from, foreign_episode
+from robot_stack.datasets.lerobot.rows import Said, episode_from, foreign_episode
 from robot_stack.datasets.lerobot.tables import numpy_rows, read_bounded
 from robot_stack.datasets.new_store import NewStore, Progress
 from robot_stack.datasets.told import text_of
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
-from robot_stack.types.event import Label
 from robot_stack.types.spec import Spec
-from robot_stack.types.stages import StageMark
 
 DAMAGES = (
     OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
@@ -71,8 +69,8 @@ class LeRobotFolder:
         """Return the task in words, as the robot was told it in an episode."""
         return _told(self.episodes[number]) or self.text
 
-    def read(self, number: int) -> tuple[StoredEpisode, list[Label], list[StageMark]]:
-        """Read one episode, its labels and its stage marks.
+    def read(self, number: int) -> tuple[StoredEpisode, Said]:
+        """Read one episode and what people said of it.
 
         Raises:
             StoreError: If it is damaged or does not fit.
@@ -90,7 +88,7 @@ class LeRobotFolder:
             header = {"episode_id": name, "kind": "demo", "task": self.task, "actor": "lerobot", "started_unix_s": 0.0}
             if rest is not None:
                 header = json.loads(rest)["header"]
-            return foreign_episode(rows, images, header, self.spec), [], []
+            return foreign_episode(rows, images, header, self.spec), ([], [], [])
 
     def close(self) -> None:
         """Close the video files that were read from."""
@@ -144,7 +142,7 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
         try:
             for number in range(len(source.episodes)):
                 on_episode("imported", number + 1, len(source.episodes))
-                episode, labels, marks = source.read(number)
+                episode, (labels, marks, preferences) = source.read(number)
                 if episode.header.first_task:
                     store.text = source.told(number)
                 else:
@@ -152,6 +150,7 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
                 store.write(episode)
                 store.labels += labels
                 store.marks += marks
+                store.preferences += preferences
         finally:
             source.close()
         store.finish(

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from robot_stack.datasets.lerobot import layout
-from robot_stack.datasets.told import header_of, labels_of, marks_of
+from robot_stack.datasets.told import header_of, labels_of, marks_of, preferences_of
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
+from robot_stack.types.preferences import Preference
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason
@@ -63,8 +64,14 @@ def rows_of(
     }
 
 
-def rest_of(episode: StoredEpisode, labels: Sequence[Label], marks: Sequence[StageMark]) -> str:
-    """Return as JSON what the rows do not say: header, end, labels, stage marks, and the numbers of the last frame."""
+Said = tuple[list[Label], list[StageMark], list[Preference]]
+"""Labels and stage marks of an episode, and the preferences whose first moment is in it."""
+
+
+def rest_of(
+    episode: StoredEpisode, labels: Sequence[Label], marks: Sequence[StageMark], preferences: Sequence[Preference]
+) -> str:
+    """Return as JSON what the rows do not say: header, end, what people said, and the numbers of the last frame."""
     assert episode.end is not None
     last = {c.name: episode.arrays[c.name][-1].tolist() for c in layout.plain_columns(episode.spec) if c.per_frame}
     rest = {
@@ -72,6 +79,7 @@ def rest_of(episode: StoredEpisode, labels: Sequence[Label], marks: Sequence[Sta
         "end": episode.end.value,
         "labels": [asdict(label) for label in labels],
         "stages": [asdict(mark) for mark in marks],
+        "preferences": [asdict(each) for each in preferences],
         "last": last,
     }
     return json.dumps(rest, sort_keys=True)
@@ -79,8 +87,8 @@ def rest_of(episode: StoredEpisode, labels: Sequence[Label], marks: Sequence[Sta
 
 def episode_from(
     rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], rest: str, spec: Spec
-) -> tuple[StoredEpisode, list[Label], list[StageMark]]:
-    """Rebuild an episode, its labels and its stage marks; the inverse of `rows_of` and `rest_of`.
+) -> tuple[StoredEpisode, Said]:
+    """Rebuild an episode and what people said of it; the inverse of `rows_of` and `rest_of`.
 
     Args:
         rows: Feature -> T rows.
@@ -93,7 +101,7 @@ def episode_from(
         raw = json.loads(rest)
         last = raw["last"]
         header, end = header_of(raw["header"]), EndReason(raw["end"])
-        labels, marks = labels_of(raw["labels"]), marks_of(raw.get("stages", []))
+        said = labels_of(raw["labels"]), marks_of(raw.get("stages", [])), preferences_of(raw.get("preferences", []))
         arrays = {IMAGE_PREFIX + name: values for name, values in images.items()}
         for column in layout.plain_columns(spec):
             values = rows[layout.feature_of(column)].astype(column.dtype).reshape(-1, *column.shape)
@@ -104,7 +112,7 @@ def episode_from(
             f"column {layout.EPISODE_COLUMN} of an episode is unreadable ({error!r}), must be as data export writes "
             "it; export the dataset again"
         ) from error
-    return StoredEpisode(header=header, spec=spec, end=end, arrays=arrays), labels, marks
+    return StoredEpisode(header=header, spec=spec, end=end, arrays=arrays), said
 
 
 def foreign_episode(

@@ -10,6 +10,7 @@ then arrays as safetensors, the answer a line of JSON.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from reward_models.live import find_live
 from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig
+from reward_models.progress.orders import Order
 from robot_stack.learner import fitting
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.runs.paths import RunPaths
@@ -48,11 +50,13 @@ class TaskToFit:
         text: What the robot is told.
         direction: Value of the entry of a frame's inputs that says which task an episode is of.
         episodes: Those of the task, demonstrations first.
+        preferences: What became of the preferences of the run, by what happened to them, for the report.
     """
 
     text: str
     direction: float
     episodes: tuple[ScoredEpisode, ...]
+    preferences: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,9 @@ class FitJob:
                 episodes=len(task.episodes),
                 failures=sum(not e.success for e in task.episodes),
                 classifier=None if judged is None else asdict(judged.point),
+                orders=report.orders,
+                order_accuracy=None if math.isnan(report.order_accuracy) else report.order_accuracy,
+                preferences=task.preferences,
             )
         model: RewardNetwork
         (model, *others) = models.values()
@@ -115,8 +122,10 @@ class FitJob:
                 arrays |= {name: np.ascontiguousarray(value) for name, value in own.items()}
                 plain = {"success": episode.success, "done_frames": episode.done_frames, "refused": episode.refused}
                 places = {"stage_starts": episode.stage_starts, "thumbnails": episode.thumbnails}
-                episodes.append({**plain, **places, "arrays": list(own)})
-            tasks[task_id] = {"text": task.text, "direction": task.direction, "episodes": episodes}
+                orders = {"name": episode.name, "orders": episode.orders}
+                episodes.append({**plain, **places, **orders, "arrays": list(own)})
+            about = {"text": task.text, "direction": task.direction, "preferences": dict(task.preferences)}
+            tasks[task_id] = {**about, "episodes": episodes}
         told = {
             "folder": str(self.folder),
             "tasks": tasks,
@@ -137,11 +146,15 @@ class FitJob:
             own = {name.partition(".")[2]: arrays[name] for name in plain.pop("arrays")}
             thumbnails = tuple((start, stop) for start, stop in plain["thumbnails"])
             places = {"stage_starts": tuple(plain["stage_starts"]), "thumbnails": thumbnails}
-            return ScoredEpisode(**{**plain, **places, **own})
+            orders = tuple(Order(*order) for order in plain["orders"])
+            return ScoredEpisode(**{**plain, **places, "orders": orders, **own})
 
         tasks = {
             task_id: TaskToFit(
-                text=task["text"], direction=task["direction"], episodes=tuple(map(episode, task["episodes"]))
+                text=task["text"],
+                direction=task["direction"],
+                episodes=tuple(map(episode, task["episodes"])),
+                preferences=task["preferences"],
             )
             for task_id, task in told["tasks"].items()
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig
+from reward_models.progress.orders import Order, take_overs
 from robot_stack.config.task import TaskConfig
 from robot_stack.learner import fitting
 from robot_stack.learner.fitting import RewardNetwork
@@ -26,8 +27,9 @@ from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
-from robot_stack.types.errors import ResumeError, RewardError
+from robot_stack.types.errors import ResumeError, RewardError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.preferences import Further, Preference, settled
 from robot_stack.types.spec import DIRECTION, Spec
 from robot_stack.types.stages import StageMark, counting, stage_starts
 from robot_stack.types.transition import EndReason, EpisodeKind
@@ -38,6 +40,10 @@ REFIT_AT = (12, 30, 70, 130, 200)
 """Online episodes after which the model is fitted again with the failures and verdicts so far."""
 RETRY_AFTER = 5
 """Online episodes from one fit to the next, where one has failed or the model is not trusted."""
+LEAD_S = 0.5
+"""Before a take-over by so much it was going wrong already, and the operator had seen it."""
+SHARE = {Further.FIRST: 0.0, Further.SECOND: 1.0, Further.SAME: 0.5}
+""""Unknown" never counts, see `settled`."""
 
 
 class Known(NamedTuple):
@@ -51,7 +57,7 @@ class Refitter:
     """The fits of a run's reward model: a new version scores every episode whole before it becomes the active one.
 
     `thumbnails` are the columns [start, stop) of each camera's in the inputs that the scorer holds; `marks` returns the
-    stage marks of all episodes as they are now.
+    stage marks of all episodes as they are now, `preferences` all preferences, `source` who acted in an episode, (T,).
     """
 
     def __init__(
@@ -69,6 +75,8 @@ class Refitter:
         thumbnails: tuple[tuple[int, int], ...],
         seed: int,
         marks: Callable[[], Iterable[StageMark]] = tuple,
+        preferences: Callable[[], Iterable[Preference]] = tuple,
+        source: Callable[[str], np.ndarray],
     ) -> None:
         self._folder = folder
         self._thumbnails = thumbnails
@@ -82,6 +90,8 @@ class Refitter:
         self._metrics = metrics
         self._seed = seed
         self._marks = marks
+        self._preferences = preferences
+        self._source = source
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._fitted_at = 0
@@ -143,16 +153,17 @@ class Refitter:
         for mark in self._marks():
             marked[mark.episode_id].append(mark)
         practised = len(self._statistics.ended(EpisodeKind.ONLINE))
-        tasks = {
-            turn.id: TaskToFit(
+        preferences = tuple(self._preferences())
+        tasks = {}
+        for turn in self._task.turns:
+            own = [a for a in accounts if a.header.task_id == turn.id]
+            orders, became = self._orders(own, preferences)
+            tasks[turn.id] = TaskToFit(
                 text=turn.text,
                 direction=turn.direction,
-                episodes=tuple(
-                    self._scored(a, marked[a.header.episode_id]) for a in accounts if a.header.task_id == turn.id
-                ),
+                episodes=tuple(self._scored(a, marked[a.header.episode_id], orders[a.header.episode_id]) for a in own),
+                preferences=became,
             )
-            for turn in self._task.turns
-        }
         job = FitJob(
             folder=self._folder,
             tasks=tasks,
@@ -172,7 +183,43 @@ class Refitter:
     def _written(self, version: str) -> RewardNetwork:
         return fitting.load_reward(RunPaths(self._folder).reward(version), version, self._settings)
 
-    def _scored(self, account: EpisodeAccount, marks: Iterable[StageMark]) -> ScoredEpisode:
+    def _orders(
+        self, accounts: Sequence[EpisodeAccount], preferences: Sequence[Preference]
+    ) -> tuple[Mapping[str, list[Order]], Mapping[str, int]]:
+        """Return the orders of frames of a task's episodes, by episode, and what became of the preferences."""
+        frames = {a.header.episode_id: len(self._scorer.inputs(a.header.episode_id)) for a in accounts}
+        found: dict[str, list[Order]] = defaultdict(list)
+        said = settled(preferences, frames)
+        for each in said.preferences:
+            first, second = (m.frame if m.frame >= 0 else frames[m.episode_id] - 1 for m in (each.first, each.second))
+            order = Order(first, each.second.episode_id, second, SHARE[each.further])
+            found[each.first.episode_id].append(order)
+        lead = max(1, round(LEAD_S * self._spec.rate_hz))
+        taken = 0
+        for account in accounts if self._settings.take_overs else ():
+            name = account.header.episode_id
+            if account.header.kind is not EpisodeKind.ONLINE or not account.interventions:
+                continue
+            try:
+                source = self._source(name)
+            except StoreError as error:
+                log.warning("take-overs of %s are left out: %s", name, error)
+                continue
+            for before, after in take_overs(source, lead):
+                found[name].append(Order(before, name, after, 1.0))
+                taken += 1
+        counts = {
+            "people": said.people,
+            "models": len(said.preferences) - said.people,
+            "take_overs": taken,
+            "contradicting": said.contradicting,
+            "unknown": said.unknown,
+            "overruled": said.overruled,
+            "unusable": said.unusable,
+        }
+        return found, {what: count for what, count in counts.items() if count}
+
+    def _scored(self, account: EpisodeAccount, marks: Iterable[StageMark], orders: Iterable[Order]) -> ScoredEpisode:
         frames = self._scorer.inputs(account.header.episode_id)
         return ScoredEpisode(
             frames=frames,
@@ -182,6 +229,8 @@ class Refitter:
             progress=self._progress(account.header.episode_id) if account.success else None,
             thumbnails=self._thumbnails,
             stage_starts=self._starts(account, marks, len(frames)),
+            name=account.header.episode_id,
+            orders=tuple(orders),
         )
 
     def _starts(self, account: EpisodeAccount, marks: Iterable[StageMark], frames: int) -> tuple[int, ...]:

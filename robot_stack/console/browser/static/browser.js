@@ -2,6 +2,7 @@
 import { TokenNeeded, episodePath, get, useToken } from "./api.js";
 import { onPress } from "./buttons.js";
 import { Desk, stagesOf } from "./desk.js";
+import { Comparison } from "./further.js";
 import { Library, KINDS } from "./library.js";
 import { Player } from "./player.js";
 
@@ -27,6 +28,7 @@ const library = new Library((id) => choose([id]), (id) => {
 const player = new Player(notice);
 player.labels = (id) => library.find(id)?.labels || [];
 player.stages = (id) => stagesOf(library.find(id));
+const comparison = new Comparison(notice);
 const desk = new Desk(player, notice, () => refresh());
 
 function counts(said) {
@@ -104,6 +106,7 @@ const KEYS = {
 };
 
 function pressed(event) {
+  if (comparison.open) { comparison.press(event); return; }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { target } = event;
   if (target.closest("select, textarea, input:not([type=range], [type=checkbox])")) return;
@@ -116,6 +119,7 @@ function pressed(event) {
 }
 
 addEventListener("keydown", pressed);
+onPress(at("ask"), () => { player.stop(); comparison.start(); });
 onPress(at("single"), () => choose([open[0].id]));
 at("gate").addEventListener("submit", (event) => {
   event.preventDefault();
