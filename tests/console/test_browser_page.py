@@ -36,6 +36,9 @@ HALF_WAY = """() => {
 STICKING_OUT = """() => [...document.querySelectorAll("body *")]
     .filter((each) => !each.closest(".scroll, .marks") && each.getBoundingClientRect().right > innerWidth + 1)
     .map((each) => `${each.tagName} ${each.id} ${each.getBoundingClientRect().right}`)"""
+PAIRED = """() => [...document.querySelectorAll("#pair canvas")]
+    .map((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data)
+    .map((pixels) => pixels.some((value, index) => index % 4 < 3 && value > 0))"""
 PIXELS = "() => document.querySelector('.cameras canvas').toDataURL()"
 
 
@@ -333,3 +336,35 @@ def test_stages_are_marked_at_the_scrubber_accepted_and_removed(tmp_path, tab):
         says(page, "#notice", "stage 1, must be of one that is not marked; that one is at frame 10, remove it first")
         page.get_by_role("button", name="remove the mark of fill").click()
         until(lambda: [mark.stage for mark in open_store(root).marks_of(HELPED)] == [2], "the removal", page)
+
+
+def test_which_got_further_is_answered_by_a_key_or_a_click_and_the_next_pair_comes(served, tab):
+    page = tab(served.url)
+    listed(page, [DEMO, HELPED, ALONE])
+    page.click("#ask")
+    until(lambda: page.evaluate(PAIRED) == [True] * 4, "both clips", page)
+    says(page, "#asked", "0 answers so far")
+    for key, further in (("ArrowRight", "second"), ("ArrowLeft", "first"), ("ArrowDown", "same"), ("?", "unknown")):
+        said = len(open_store(served.root).preferences)
+        page.keyboard.press(key)
+        until(lambda said=said: len(open_store(served.root).preferences) > said, f"the answer {further}", page)
+        sync_api.expect(page.locator("#further[aria-busy=false]")).to_be_visible(timeout=WAIT_MS)
+        until(lambda: page.evaluate(PAIRED) == [True] * 4, "the next clips", page)
+        assert open_store(served.root).preferences[-1].further.value == further
+    page.keyboard.press("u")
+    page.locator("[data-answer=first]").click()
+    until(lambda: len(open_store(served.root).preferences) == 5, "the other answer", page)
+    said = open_store(served.root).preferences
+    assert (said[4].first, said[4].second, said[4].further.value) == (said[3].first, said[3].second, "first")
+    assert len({frozenset((each.first, each.second)) for each in said}) == 4
+    assert len({each.by for each in said}) == 1
+    picture(page, "browser-further")
+    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
+    page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
+    assert not page.evaluate("axe.run()")["violations"]
+    page.keyboard.press("Escape")
+    sync_api.expect(page.locator("#further")).to_be_hidden(timeout=WAIT_MS)
+    page.focus("#player")
+    page.keyboard.press("ArrowDown")
+    says(page, ".film figcaption", DEMO)
+    assert len(open_store(served.root).preferences) == 5, "no key answers any more"

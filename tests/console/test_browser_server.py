@@ -291,9 +291,18 @@ def test_an_export_is_written_beside_and_says_how_it_is_opened(own, format, libr
 DOINGS = {
     "api/label": {"episode": DEMO, "verdict": "failure"},
     "api/undo": {},
+    "api/prefer": {
+        "first": {"episode": DEMO, "frame": 3},
+        "second": {"episode": HELPED, "frame": 5},
+        "further": "second",
+        "session": "0123456789abcdef",
+    },
     "api/trim": {"trims": {HELPED: {"first": 2, "last": 9}}},
     "api/export": {"episode": DEMO, "format": "rerun"},
 }
+
+
+PREFERRED = DOINGS["api/prefer"]
 
 
 @pytest.mark.parametrize("path", DOINGS)
@@ -329,6 +338,10 @@ def test_nothing_is_done_for_another_origin_or_by_other_means(looked_at: Served,
         ("api/trim", {"trims": {DEMO: {"first": -1, "last": 3}}}, "is not as it must be"),
         ("api/trim", {"trims": {DEMO: {"first": 0, "last": 1e30}}}, "is not as it must be"),
         ("api/export", {"episode": DEMO, "format": "csv"}, "format is not as it must be"),
+        ("api/prefer", {**PREFERRED, "further": "left"}, "further is not as it must be"),
+        ("api/prefer", {**PREFERRED, "first": {"episode": DEMO}}, "first.frame is not as it must be"),
+        ("api/prefer", {**PREFERRED, "second": {"episode": DEMO, "frame": -1}}, "second.frame is not as it must be"),
+        ("api/prefer", {**PREFERRED, "session": "../../etc"}, "session is not as it must be"),
         ("api/export", b"x" * 70_000, "request is longer than"),
     ],
 )
@@ -423,3 +436,38 @@ def test_while_a_learner_writes_the_store_it_is_told_of_a_mark(tmp_path: Path) -
         lock.release()
     assert [(mark.episode_id, mark.stage, mark.frame) for mark in told] == [(HELPED, 1, 5)]
     assert not open_store(root).marks
+
+
+# preferences ---------------------------------------------------------------------------------------------------------
+def test_pairs_are_asked_about_and_answers_are_written_at_once_beside_a_learner(tmp_path: Path) -> None:
+    root = tmp_path / "monday"
+    write_recorded(root)
+    before = contents(root / "episodes")
+    lock = WriterLock(open_store(root).paths.lock)
+    lock.acquire()
+    try:
+        with browsing(root) as served:
+            first, second = (served.json("api/pair") for _ in range(2))
+            assert first["answers"] == 0
+            assert first["pair"] != second["pair"]
+            one, other = first["pair"]
+            assert one["episode"] != other["episode"]
+            said = {"first": one, "second": other, "further": "second", "session": "0123456789abcdef"}
+            assert served.post("api/prefer", said) == (200, b"{}")
+            assert served.post("api/prefer", {**said, "further": "unknown"}) == (200, b"{}")
+            assert served.json("api/pair")["answers"] == 2
+            for wrong, words in (
+                ({"first": other}, "compares a moment with itself"),
+                ({"first": {"episode": DEMO, "frame": 21}}, "is at frame 21, must be within 0 and 20"),
+                ({"first": {"episode": "nobody", "frame": 1}}, "must be of one of the 3 that have ended"),
+            ):
+                code, why = served.post("api/prefer", {**said, **wrong})
+                assert (code, words in why.decode()) == (409, True), why
+    finally:
+        lock.release()
+    found = open_store(root).preferences
+    assert [(each.further.value, each.by, each.source.value) for each in found] == [
+        ("second", "0123456789abcdef", "operator"), ("unknown", "0123456789abcdef", "operator"),
+    ]  # fmt: skip
+    assert (found[0].second.episode_id, found[0].second.frame) == (other["episode"], other["frame"])
+    assert contents(root / "episodes") == before

@@ -59,7 +59,6 @@ export class Comparison {
     this.ahead = [];  // pairs that are being fetched while the one before is looked at
     this.before = null;
     this.sides = null;
-    this.busy = false;
     at("answers").append(...ANSWERS.map(([answer, , key, words]) => {
       const made = document.createElement("button");
       const cap = document.createElement("kbd");
@@ -76,6 +75,11 @@ export class Comparison {
   }
 
   get open() { return at("further").open; }
+
+  // while an answer is written or a pair fetched no other answer is taken: it would be of another pair
+  get busy() { return at("further").getAttribute("aria-busy") === "true"; }
+
+  set busy(value) { at("further").setAttribute("aria-busy", String(value)); }
 
   async start() {
     at("further").showModal();
