@@ -226,7 +226,7 @@ def _kept(view: StoreView, episode_id: str, changes: Changes) -> Kept:
     if episode_id not in changes.trims:
         return Kept(name=episode_id)
     first, last = changes.trims[episode_id]
-    manifest = Manifest.load(view.path(episode_id))
+    manifest = Manifest.load(view.path(episode_id)) if broken(view.path(episode_id)) is None else None
     whole = manifest is not None and manifest.length == last
     return Kept(name=episode_id, first=first, last=None if whole else last)
 

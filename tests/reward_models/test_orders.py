@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.fit import fit
-from reward_models.progress.model import ProgressModel
 from reward_models.progress.orders import Order, order_accuracy, pairs_of, preference_loss, take_overs
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError
-from tests.reward_models.synthetic import QUICK, TEXT, episode
+from tests.reward_models.misled import accuracy, answers, misled
+from tests.reward_models.synthetic import QUICK, TEXT
 
 P, H, STILL, N = Source.POLICY, Source.HUMAN, Source.IDLE, Source.HOLD
 
@@ -80,40 +79,12 @@ def test_accuracy_counts_the_pairs_with_a_further_one() -> None:
     assert math.isnan(order_accuracy(first, second, np.full(3, 0.5)))
 
 
-def misled(seed: int, *, success: bool = True) -> tuple[ScoredEpisode, np.ndarray]:
-    """An episode whose label of progress is 0.5 throughout, and the true progress, which its first cause shows."""
-    made = episode(seed, success=success)
-    rng = np.random.default_rng(seed)
-    length = int(rng.integers(25, 45))
-    pace = rng.gamma(0.5, size=length - 1)
-    truth = np.concatenate([[0.0], np.cumsum(pace) / pace.sum()]) * (1.0 if success else 0.4)
-    return replace(made, name=str(seed), progress=np.full(length, 0.5)), truth
-
-
-def accuracy(model: ProgressModel) -> float:
-    """Share of pairs of frames of other episodes, true progress 0.2 apart or more, that Φ orders rightly."""
-    rng, right = np.random.default_rng(0), []
-    held = [misled(seed) for seed in range(50, 56)]
-    phi = [model.score(shown.frames).progress for shown, _ in held]
-    while len(right) < 300:
-        a, b = rng.integers(len(held), size=2)
-        s, t = int(rng.integers(len(phi[a]))), int(rng.integers(len(phi[b])))
-        if abs(held[a][1][s] - held[b][1][t]) >= 0.2:
-            right.append((phi[a][s] > phi[b][t]) == (held[a][1][s] > held[b][1][t]))
-    return float(np.mean(right))
-
-
 @pytest.mark.long
 def test_preferences_order_frames_of_which_labels_say_nothing() -> None:
     made = [misled(seed) for seed in range(8)]
-    rng = np.random.default_rng(1)
-    orders: dict[int, list[Order]] = {number: [] for number in range(len(made))}
-    for _ in range(100):
-        a, b = rng.choice(len(made), size=2, replace=False)
-        s, t = (int(rng.integers(len(made[each][1]))) for each in (a, b))
-        orders[int(a)].append(Order(s, str(b), t, float(made[b][1][t] > made[a][1][s])))
+    orders = answers(made, 100, seed=1)
     plain = [shown for shown, _ in made]
-    told = [replace(shown, orders=tuple(orders[number])) for number, shown in enumerate(plain)]
+    told = [replace(shown, orders=orders[number]) for number, shown in enumerate(plain)]
     without, report = fit(plain, QUICK, text=TEXT, seed=0)
     assert (report.orders, math.isnan(report.order_accuracy)) == (0, True)
     ignored, _ = fit(told, QUICK.model_copy(update={"preference_weight": 0.0}), text=TEXT, seed=0)
