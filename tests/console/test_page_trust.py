@@ -179,6 +179,7 @@ def test_what_was_pressed_while_the_server_stood_still_counts_only_if_it_stops(s
     page.wait_for_timeout(2000)
     server.thaw()
     says(page, "#notice", "server stood still for a moment")
+    until(server.asked, "the hold, which came behind what was refused", page)
     assert server.asked() == ["hold"]
 
 
