@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from robot_stack.console.access import Gate
+from robot_stack.console.messages import PageError
+from robot_stack.types.errors import StackError
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob:; style-src 'self' 'unsafe-inline'; "
@@ -20,6 +23,9 @@ HEADERS = {
 }
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 INDEX = "index.html"
+JSON = "application/json"
+MAX_BYTES = 65_536
+Handler = Callable[[Request], Awaitable[Response]]
 STATIC = Path(__file__).with_name("static")
 """The files of the operator's page."""
 
@@ -74,3 +80,43 @@ def refuse_origin(gate: Gate, request: Request) -> Response | None:
     """Return a refusal of a request that a page of another origin makes, or None."""
     why = gate.refuse_origin(request.headers.get("origin"), request.headers.get("host", ""))
     return PlainTextResponse(why, 403, HEADERS) if why else None
+
+
+def guarded(gate: Gate, handler: Handler) -> Handler:
+    """Return a handler that lets in whom the gate does, and answers what was refused with its sentence."""
+
+    async def answer(request: Request) -> Response:
+        refusal = refuse_host(gate, request) or refuse_token(gate, request)
+        if request.method == "POST":
+            refusal = refusal or refuse_origin(gate, request)
+        if refusal is not None:
+            return refusal
+        try:
+            return await handler(request)
+        except PageError as error:
+            return PlainTextResponse(str(error), 400, HEADERS)
+        except StackError as error:
+            return PlainTextResponse(str(error), 409, HEADERS)
+
+    return answer
+
+
+async def json_body(request: Request) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        PageError: If it is too long, or not declared as JSON.
+    """
+    if request.headers.get("content-type", "") != JSON:
+        raise PageError(f"content type is not {JSON}, must be; reload the page")
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > MAX_BYTES:
+            raise PageError(f"request is longer than {MAX_BYTES} bytes, must be shorter; ask for less at once")
+    return raw
+
+
+def json_answer(content: object) -> Response:
+    """Return an answer in JSON."""
+    return Response(json.dumps(content, allow_nan=False, separators=(",", ":")), 200, HEADERS, JSON)
