@@ -41,7 +41,7 @@ def run(name: str = "", like: str = "", host: str = "127.0.0.1", port: int = 0) 
     if name:
         return _copy(name, like or LIKE)
     if like:
-        raise ConfigError(f"--like is {like!r} without a NAME, must have one; write robot-stack init NAME --like {like}")
+        raise ConfigError(f"--like is {like!r} without a NAME, must have one; robot-stack init NAME --like {like}")
     return _serve(host, port)
 
 
@@ -74,7 +74,7 @@ def _serve(host: str, port: int) -> int:
         from robot_stack.console.setup.app import Looks, SetupPage
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"{error.name} is missing, must be installed for the page; pip install 'robot-stack[console]', or give a NAME"
+            f"{error.name} is missing, must be there for the page; pip install 'robot-stack[console]', or give a NAME"
         ) from error
     from robot_stack.sensing.connected import ConnectedCamera, connected_cameras, picture_of
     from robot_stack.teleop.connected import connected_devices

@@ -310,7 +310,7 @@ def _add_init(parser: argparse.ArgumentParser) -> None:
 
 
 VERBS = {
-    "init": Verb(help="a cell, task and run of your own: copied, or chosen on a page of what is connected", add=_add_init),
+    "init": Verb(help="a cell, task and run of your own: copied, or from what is connected", add=_add_init),
     "show": Verb(help="print a run, each value with the file and line it came from", add=_add_show),
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
     "doctor": Verb(help="check a cell: ROS, disk, cameras, robot, device, emergency stop", add=_add_doctor),

@@ -6,13 +6,10 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from robot_stack.console.access import Gate, is_local
 from robot_stack.types.errors import ConfigError, RobotError
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 CHECK_S = 0.5
 TOKEN_BYTES = 16
@@ -21,8 +18,8 @@ TOKEN_BYTES = 16
 class Page(Protocol):
     """A web application, and what goes on beside it."""
 
-    def app(self) -> Starlette:
-        """Return the application."""
+    def app(self) -> Any:
+        """Return the application, as a server takes it."""
         ...
 
     def run(self) -> Coroutine[Any, Any, None]:

@@ -71,10 +71,11 @@ def test_a_ur5e_with_a_camera_of_each_kind_and_a_gamepad_becomes_a_run(ur_page, 
     page.fill("#domain", "11")
     page.click("#listen")
     says(page, "#heard", "described as ur5e")
+    says(page, "#heard", "those of ur5e, which is chosen")
     sync_api.expect(page.locator("#robot")).to_have_value("ur5e")
     says(page, "#cameras", "encoding is 16UC1")
     until(lambda: page.evaluate(PICTURES_SHOWN) == 2, "the pictures", page)
-    page.select_option("[aria-label='/depth/image is used as']", "")
+    sync_api.expect(page.locator("[aria-label='/depth/image is used as']")).to_have_value("")
     page.select_option("#teleop", "gamepad")
     sync_api.expect(page.locator("[data-key=match]")).to_have_value("054c:0ce6")
     says(page, "#refused", "no name yet")
@@ -122,7 +123,8 @@ def test_an_so101_at_two_ports_needs_no_word_of_ros(tab, tmp_path):
         write(page)
     run = load_checked("desk")
     arm, leader = next(iter(run.robots.values())), run.teleops[""]
-    assert isinstance(arm, So101Robot) and isinstance(leader, So101LeaderTeleop)
+    assert isinstance(arm, So101Robot)
+    assert isinstance(leader, So101LeaderTeleop)
     assert (arm.servos.port, arm.servos.calibration) == (bench.ports[1], bench.calibrations[0])
     assert (leader.servos.port, leader.servos.calibration) == (bench.ports[0], bench.calibrations[1])
     assert run.cell.robot == run.cell.teleop == "desk"

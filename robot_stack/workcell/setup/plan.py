@@ -127,7 +127,10 @@ def _cell_lines(plan: PlannedCell, robot: str, teleop: str, models: Mapping[str,
     yield "cameras:"
     for name, camera in plan.cameras.items():
         said = {"serial": camera.serial, "device": camera.device, "source_topic": camera.topic}
-        entry: dict[str, Any] = {"model": models[name], **{key: value for key, value in said.items() if value is not None}}
+        entry: dict[str, Any] = {
+            "model": models[name],
+            **{key: value for key, value in said.items() if value is not None},
+        }
         if camera.roi is not None:
             entry["roi_px"] = camera.roi.model_dump()
         yield "  " + _line(name, entry)

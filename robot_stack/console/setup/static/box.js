@@ -83,7 +83,8 @@ export class Box {
         ...["low", "high"].map((name) => shape("circle", { class: "grip", "data-name": name, cx: x(this[name][across]), cy: y(this[name][up]), r: 1.3 * dot })),
         ...(this.home ? [shape("circle", { class: "home", cx: x(this.home[across]), cy: y(this.home[up]), r: dot })] : []),
       );
-      const text = shape("text", { x: x(0) + 1.5 * dot, y: y(0) - 1.5 * dot, "font-size": 2.6 * dot });
+      const right = x(0) > 0;
+      const text = shape("text", { x: x(0) + (right ? -1.5 : 1.5) * dot, y: y(0) - 1.5 * dot, "font-size": 2.6 * dot, "text-anchor": right ? "end" : "start" });
       text.textContent = "base";
       svg.append(text);
     }

@@ -6,6 +6,7 @@ export class CameraCard {
   constructor({ key, called, said, problem, jpeg, take }, changed, fail) {
     this.key = key;
     this.said = said;
+    this.usable = !problem;  // of what shows nothing nobody knows whether it can be used
     this.changed = changed;
     this.crop = null;
     this.size = null;
@@ -41,6 +42,7 @@ export class CameraCard {
 
   // a use that its name says, or, of those that are left, the first; nothing where another camera has it
   suggest(cards, { byName }) {
+    if (!this.usable) return;
     const free = USES.filter((use) => !cards.some((card) => card !== this && card.use === use));
     this.select.value = free.find((use) => !byName || this.key.toLowerCase().includes(use)) || "";
   }

@@ -72,6 +72,7 @@ async function listen() {
 
 function said() {
   if (!heard.speaks.length) return "No robot file has these joints: write one, docs/adding.md.";
+  if (heard.speaks.includes(heard.robot)) return `They are those of ${heard.robot}, which is chosen.`;
   if (heard.speaks.length === 1) return `They are those of ${heard.speaks[0]}.`;
   return `They are those of ${heard.speaks.join(", ")}: choose the one that stands here.`;
 }
@@ -230,6 +231,7 @@ async function preview() {
   refused.forEach((text) => line("refused", text));
   at("fits").textContent = refused.length ? "" : "Everything fits: a run would take these files.";
   at("write").disabled = refused.length > 0;
+  files.sort((one, other) => other.file.startsWith("cells/") - one.file.startsWith("cells/"));
   at("files").replaceChildren(...files.map(({ file, text }) => {
     const details = document.createElement("details");
     details.open = file.startsWith("cells/");
