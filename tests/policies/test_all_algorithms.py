@@ -164,6 +164,20 @@ def test_what_is_imitated_is_weighed_row_by_row(case: Case) -> None:
     assert not all(same)
 
 
+def test_the_margin_around_a_choice_of_a_gripper_is_weighed_too() -> None:
+    first, other = (make("rlpd", TWO_ARMS, bc_weight=0.0) for _ in range(2))
+    rows = batch(0, TWO_ARMS)
+    first.update(rows)
+    other.update(replace(rows, imitation=torch.linspace(0.0, 2.0, len(rows.expert))))
+    differ = [
+        name
+        for name, value in first.policy.state_dict().items()
+        if not torch.equal(value, other.policy.state_dict()[name])
+    ]
+    assert differ
+    assert all(name.startswith("gripper") for name in differ)
+
+
 def test_a_cloned_row_of_no_weight_teaches_nothing() -> None:
     for name in ("act", "bc", "flow_bc", "hg_dagger"):
         first, other = make(name), make(name)
