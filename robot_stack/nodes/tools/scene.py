@@ -10,6 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,8 @@ from std_msgs.msg import String
 from robot_stack.config.cell import CameraMount
 from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.kinematics import UrdfFile, UrdfTopic
-from robot_stack.config.resolved import ResolvedArm, ResolvedRun
+from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.console.scene_view import SceneView
-from robot_stack.control.kinematics.chain import transform_of
 from robot_stack.control.kinematics.link_tree import LinkTree
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_from_msg, mode_from_text, pose_from_msg, vector_from_msg
@@ -31,6 +31,7 @@ from robot_stack.nodes.diagnostics import Due
 from robot_stack.nodes.qos import LATCHED, SAMPLED
 from robot_stack.nodes.tools.listening import listening
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
+from robot_stack.types.pose import Pose
 from robot_stack.types.shape import Shape, ShapeKind
 from robot_stack.workcell.build import build_world
 
@@ -61,7 +62,7 @@ class SceneNode(Node):
         self._mode = ""
         self._prompt = ""
         self._tools: dict[str, np.ndarray] = {}
-        self._bases = {name: _mount(arm) for name, arm in run.arms.items()}
+        self._bases = {name: arm.T_cell_base.matrix() for name, arm in run.arms.items()}
         self._trees: dict[str, LinkTree] = {}
         self._angles: dict[str, dict[str, float]] = {name: {} for name in run.arms}
         self._trails: dict[str, deque[tuple[np.ndarray, str]]] = {name: deque(maxlen=TRAIL) for name in run.arms}
@@ -98,7 +99,7 @@ class SceneNode(Node):
         who = self._mode or "nobody speaks yet"
         self._view.say(f"**{who}**\n\n{self._prompt}" if self._prompt else f"**{who}**")
 
-    def _describe(self, name: str, arm: ResolvedArm) -> None:
+    def _describe(self, name: str, arm: RunArm) -> None:
         """Draw an arm once its URDF is known."""
         robot = arm.robot
         assert isinstance(robot, DriverRobot)
@@ -141,7 +142,7 @@ class SceneNode(Node):
             if not due.now(time.monotonic_ns()):
                 return
             try:
-                pose = self._bases[name] @ pose_from_msg(msg).to_matrix()
+                pose = self._bases[name] @ pose_from_msg(msg).matrix()
             except SpecError:
                 return  # whoever obeys such a pose refuses it by name; here it is not drawn
             self._tools[name] = pose
@@ -216,20 +217,12 @@ def watch(run: ResolvedRun, namespace: str, view: SceneView, say: Callable[[str]
             ear.node.step(time.monotonic_ns())
 
 
-def _mount(arm: ResolvedArm) -> np.ndarray:
-    return transform_of(arm.mount.position_m, arm.mount.rpy_rad)
-
-
 def _pose_of(mount: CameraMount) -> np.ndarray:
-    from robot_stack.types.pose import Pose
-
-    return Pose(position_m=np.array(mount.position_m), quaternion_xyzw=np.array(mount.quaternion_xyzw)).to_matrix()
+    return Pose(position_m=np.array(mount.position_m), quaternion_xyzw=np.array(mount.quaternion_xyzw)).matrix()
 
 
 def _located(shape: Shape) -> Shape:
     """Return a shape whose file is named by a path: `package://` is looked up where ROS packages are installed."""
-    from dataclasses import replace
-
     if shape.kind is not ShapeKind.FILE:
         return shape
     scheme, _, rest = shape.path.partition("://")
