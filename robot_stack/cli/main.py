@@ -25,7 +25,7 @@ from robot_stack.types.names import check_name
 
 INTERRUPTED = 130
 WHICH_POLICY = "policy, best, bc for the imitation baseline, or base for the run's base policy by itself (policy)"
-ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove"), "cell."), "data": "data."}
+ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove", "scene"), "cell."), "data": "data."}
 """Where the modules of a verb lie, if it is not beside this one."""
 
 
@@ -302,6 +302,11 @@ def _add_pull(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--revision", default="", metavar="REV", help="branch, tag or commit (main)")
 
 
+def _add_scene(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a run that is going on: its folder, or its name under runs/")
+    parser.add_argument("--port", type=port_number, default=8643, help="of the view (8643, or another if it is taken)")
+
+
 def _add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", default="", help="of the new cell, task and run")
     parser.add_argument("--like", default="", metavar="RUN", help="a shipped run to copy (fr3_table)")
@@ -332,6 +337,7 @@ VERBS = {
     "pull": Verb(help="a policy or episodes that somebody has pushed", add=_add_pull),
     "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
     "bag": Verb(help="record the live topics of a run that is going on into MCAP files", add=_add_bag),
+    "scene": Verb(help="a running cell in three dimensions, in a browser of this machine", add=_add_scene),
     "foxglove": Verb(help="print a layout for Foxglove with the topics of a run's cell", add=_add_run),
     "completion": Verb(help="print what lets a shell complete verbs and options", add=_add_completion),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),

@@ -6,6 +6,8 @@ Viser's server asks nobody who they are, so it listens on this machine alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,9 @@ class SceneView:
     """
 
     def __init__(self, port: int, title: str) -> None:
-        self._server = viser.ViserServer(host=HOST, port=port, label=title, verbose=False)
-        self._server.gui.configure_theme(control_layout="collapsible", show_logo=False, show_share_button=False)
+        with redirect_stdout(StringIO()):  # it prints a box whatever `verbose` says
+            self._server = viser.ViserServer(host=HOST, port=port, label=title, verbose=False)
+        self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         self._server.scene.set_up_direction("+z")
         self._said = self._server.gui.add_markdown("waiting for the cell")
         self._frames: dict[str, tuple[Any, np.ndarray]] = {}
@@ -58,7 +61,13 @@ class SceneView:
 
     def close(self) -> None:
         """End the server and all its pages."""
-        self._server.stop()
+        with redirect_stdout(StringIO()):
+            self._server.stop()
+
+    def aim(self, target_m: np.ndarray, from_m: np.ndarray) -> None:
+        """Say where whoever opens the page stands, and what is in the middle, m in the cell."""
+        camera = self._server.initial_camera
+        camera.look_at, camera.position = tuple(target_m.tolist()), tuple(from_m.tolist())
 
     def draw(self, shapes: Sequence[Shape], prefix: str = "") -> None:
         """Add shapes; what cannot be drawn is left out and said.
@@ -78,7 +87,7 @@ class SceneView:
                 f"{frame}/{shape.name}",
                 corners,
                 faces,
-                color=tuple(round(255 * entry) for entry in shape.rgba[:3]),
+                color=_colour(shape.rgba),
                 opacity=None if shape.rgba[3] >= 1.0 else shape.rgba[3],
                 flat_shading=shape.kind is not ShapeKind.FILE,
                 position=shape.pose[:3, 3],
@@ -105,7 +114,7 @@ class SceneView:
         )
 
     def trail(self, arm: str, points: np.ndarray, modes: Sequence[str]) -> None:
-        """Draw where a tool has been, m in the cell, shape (N, 3), in the colour of who was in control at each point."""
+        """Draw where a tool has been, m in the cell, shape (N, 3), in the colour of who was in control there."""
         if len(points) < 2:
             return
         colours = np.array([COLOURS.get(mode, OTHERS) for mode in modes], np.uint8)
@@ -124,7 +133,7 @@ class SceneView:
         if handle is None:
             self._cameras[camera] = self._server.scene.add_camera_frustum(
                 f"/cameras/{camera}", fov_rad, image.shape[1] / image.shape[0], scale=0.08, image=image,
-                position=pose[:3, 3], wxyz=wxyz, color=OTHERS,
+                position=pose[:3, 3], wxyz=wxyz, color=OTHERS, thickness=1.5, thickness_units="screen",
             )  # fmt: skip
             return
         handle.image, handle.position, handle.wxyz = image, pose[:3, 3], wxyz
@@ -139,6 +148,11 @@ class SceneView:
         if name not in self._frames:
             self._frames[name] = self._server.scene.add_frame(path, show_axes=False), np.eye(4)
         return path
+
+
+def _colour(rgba: tuple[float, float, float, float]) -> tuple[int, int, int]:
+    red, green, blue = (round(255 * entry) for entry in rgba[:3])
+    return red, green, blue
 
 
 def _mesh_of(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +179,9 @@ def _load(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
     try:
         if path.stat().st_size > LARGEST_MESH_BYTES:
             raise RobotError(f"{path} is larger than {LARGEST_MESH_BYTES >> 20} MB, must be smaller; it is not drawn")
-        mesh = trimesh.load(path, force="mesh")
+        mesh: Any = trimesh.load(path, force="mesh")
+        if not len(mesh.faces):
+            raise RobotError(f"{path} has no faces, must have some; it is not drawn")
     except RobotError:
         raise
     except Exception as error:  # readers of a dozen formats, each with errors of its own

@@ -30,6 +30,8 @@ class RunPaths:
         """What actors log and keep: `<actor>.jsonl`, the spool, counters."""
         self.console = folder / "console"
         """What people said at the page."""
+        self.scene = folder / "scene.url"
+        """Address of the view in three dimensions, while it is served."""
         self.commands = folder / "commands"
         """What reached the robot, a folder per arm."""
         self.checkpoints = folder / "checkpoints"

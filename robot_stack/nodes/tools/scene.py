@@ -40,6 +40,8 @@ IMAGES_HZ = 5.0
 TRAIL_HZ = 15.0
 TRAIL = 150
 """Points of a trail: ten seconds."""
+STANDPOINT_M = np.array([0.9, 0.7, 0.6])
+"""From the middle of the workspaces to whoever looks."""
 FOV_RAD = 1.0
 """Taken for a real camera, whose lens nobody has told."""
 DESCRIPTION = "/robot_description"
@@ -62,7 +64,7 @@ class SceneNode(Node):
         self._mode = ""
         self._prompt = ""
         self._tools: dict[str, np.ndarray] = {}
-        self._bases = {name: arm.T_cell_base.matrix() for name, arm in run.arms.items()}
+        self._bases = {name: _transform(arm.T_cell_base) for name, arm in run.arms.items()}
         self._trees: dict[str, LinkTree] = {}
         self._angles: dict[str, dict[str, float]] = {name: {} for name in run.arms}
         self._trails: dict[str, deque[tuple[np.ndarray, str]]] = {name: deque(maxlen=TRAIL) for name in run.arms}
@@ -74,10 +76,14 @@ class SceneNode(Node):
         else:
             for name, arm in run.arms.items():
                 self._describe(name, arm)
+        middles = []
         for name, arm in run.arms.items():
+            middle = np.array([*arm.workspace.min_m, 2.0]) + np.array([*arm.workspace.max_m, 0.0])
+            middles.append((self._bases[name] @ (middle / 2.0))[:3])
             view.box(name, arm.workspace.min_m, arm.workspace.max_m, self._bases[name])
-            topic = topics.view(name, "tcp_pose")
+            topic = topics.state_view(name, "tcp_pose")
             self.create_subscription(PoseStamped, topic, self._on_tool(name), SAMPLED)
+        view.aim(np.mean(middles, 0), np.mean(middles, 0) + STANDPOINT_M)
         for camera in run.cameras:
             self.create_subscription(Image, topics.observation(camera), self._on_image(camera), SAMPLED)
         self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
@@ -107,11 +113,13 @@ class SceneNode(Node):
             self._draw(name, Path(robot.kinematics.path).expanduser().read_text(), robot.kinematics.path)
         else:
             topic = robot.kinematics.topic if isinstance(robot.kinematics, UrdfTopic) else DESCRIPTION
-            self.create_subscription(String, topic, lambda msg: self._draw(name, msg.data, topic), LATCHED)
+            self.create_subscription(String, topic, self._on_description(name, topic), LATCHED)
         if robot.over_topics:
             self.create_subscription(JointState, robot.joint_states, self._on_joints(name), SAMPLED)
         else:
-            self.create_subscription(JointState, topics.view(name, "joint_states"), self._on_joints(name), SAMPLED)
+            self.create_subscription(
+                JointState, topics.state_view(name, "joint_states"), self._on_joints(name), SAMPLED
+            )
 
     def _draw(self, name: str, text: str, source: str) -> None:
         if name in self._trees:
@@ -126,6 +134,9 @@ class SceneNode(Node):
         for sentence in self._view.left_out:
             self._say(sentence)
         self._view.left_out.clear()
+
+    def _on_description(self, name: str, topic: str) -> Callable[[String], None]:
+        return lambda msg: self._draw(name, msg.data, topic)
 
     def _on_joints(self, name: str) -> Callable[[JointState], None]:
         def receive(msg: JointState) -> None:
@@ -142,7 +153,7 @@ class SceneNode(Node):
             if not due.now(time.monotonic_ns()):
                 return
             try:
-                pose = self._bases[name] @ pose_from_msg(msg).matrix()
+                pose = self._bases[name] @ _transform(pose_from_msg(msg))
             except SpecError:
                 return  # whoever obeys such a pose refuses it by name; here it is not drawn
             self._tools[name] = pose
@@ -173,7 +184,7 @@ class SceneNode(Node):
 
     def _on_mode(self, msg: String) -> None:
         try:
-            self._mode = mode_from_text(msg.data).value
+            self._mode = mode_from_text(msg.data)[0].value
         except SpecError:
             self._mode = ""
 
@@ -209,7 +220,9 @@ class _Simulated:
             return  # of another task: the cell itself refuses it by name
 
 
-def watch(run: ResolvedRun, namespace: str, view: SceneView, say: Callable[[str], None], ended: Callable[[], bool]) -> None:
+def watch(
+    run: ResolvedRun, namespace: str, view: SceneView, say: Callable[[str], None], ended: Callable[[], bool]
+) -> None:
     """Keep a view up to date until `ended` says so."""
     with listening(lambda: SceneNode(run, namespace, view, say)) as ear:
         while not ended():
@@ -218,7 +231,13 @@ def watch(run: ResolvedRun, namespace: str, view: SceneView, say: Callable[[str]
 
 
 def _pose_of(mount: CameraMount) -> np.ndarray:
-    return Pose(position_m=np.array(mount.position_m), quaternion_xyzw=np.array(mount.quaternion_xyzw)).matrix()
+    return _transform(Pose(position_m=np.array(mount.position_m), quaternion_xyzw=np.array(mount.quaternion_xyzw)))
+
+
+def _transform(pose: Pose) -> np.ndarray:
+    transform = np.eye(4)
+    transform[:3, :3], transform[:3, 3] = pose.matrix, pose.position_m
+    return transform
 
 
 def _located(shape: Shape) -> Shape:

@@ -1,0 +1,97 @@
+"""The view in three dimensions: what is drawn reaches a real browser, and what cannot be drawn is said."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("viser", reason="no viser on this machine: pip install 'robot-stack[scene]'")
+import trimesh
+
+from robot_stack.console.scene_view import SceneView
+from robot_stack.types.shape import Shape, ShapeKind
+from tests.console.browser_rig import needs_chromium, picture, says, until
+
+SOFTWARE_GL = ("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+
+
+@pytest.fixture
+def view() -> Iterator[SceneView]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    made = SceneView(port, "a cell")
+    yield made
+    made.close()
+
+
+def shape(name: str, kind: ShapeKind, *size: float, path: str = "", frame: str = "table") -> Shape:
+    return Shape(name=name, frame=frame, kind=kind, size=size, pose=np.eye(4), rgba=(0.0, 1.0, 0.0, 1.0), path=path)
+
+
+def test_every_kind_of_shape_is_drawn_and_a_broken_file_is_said(view: SceneView, tmp_path: Path) -> None:
+    good, bad = tmp_path / "part.stl", tmp_path / "broken.stl"
+    trimesh.creation.box(extents=(1000.0, 1000.0, 1000.0)).export(good)
+    bad.write_text("solid")
+    view.draw(
+        [
+            shape("a", ShapeKind.BOX, 0.1, 0.2, 0.3), shape("b", ShapeKind.SPHERE, 0.1),
+            shape("c", ShapeKind.CYLINDER, 0.1, 0.2), shape("d", ShapeKind.CAPSULE, 0.1, 0.2),
+            shape("e", ShapeKind.FILE, 0.001, 0.001, 0.001, path=str(good)),
+            shape("f", ShapeKind.FILE, 1.0, 1.0, 1.0, path=str(bad)),
+            shape("g", ShapeKind.FILE, 1.0, 1.0, 1.0, path="package://nowhere/part.dae"),
+        ]
+    )  # fmt: skip
+    assert [("broken.stl" in said, "part.dae" in said) for said in view.left_out] == [(True, False), (False, True)]
+    assert not view.watched
+
+
+def test_only_this_machine_may_look(view: SceneView) -> None:
+    assert view.address.startswith("http://127.0.0.1:")
+    port = int(view.address.rstrip("/").rpartition(":")[2])
+    hosts = {each[4][0] for each in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
+    for host in hosts:
+        with socket.socket() as other:
+            other.settimeout(2.0)
+            assert other.connect_ex((host, port)) != 0
+
+
+@needs_chromium
+@pytest.mark.long
+def test_a_scene_reaches_the_browser_and_moves_there(view: SceneView) -> None:
+    from tests.console.browser_rig import CHROMIUM, QUIET, sync_api
+
+    view.draw([shape("block", ShapeKind.BOX, 0.3, 0.3, 0.3)])
+    view.box("arm", (-0.5, -0.5, 0.0), (0.5, 0.5, 0.5), np.eye(4))
+    view.aim(np.zeros(3), np.array([1.5, 0.0, 0.3]))
+    view.say("**POLICY**")
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, *SOFTWARE_GL])
+        page = chromium.new_page(viewport={"width": 640, "height": 480})
+        page.goto(view.address)
+        says(page, "body", "POLICY")
+        until(lambda: view.watched, "the page", page)
+        until(lambda: greens(page) > 5000, "a green block", page, 60_000)
+        picture(page, "scene_view")
+        away = np.eye(4)
+        away[1, 3] = 50.0
+        view.move({"table": away})
+        until(lambda: greens(page) < 500, "the block out of sight", page, 60_000)
+        view.trail("arm", np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.1]]), ["POLICY", "HUMAN"])
+        view.see("front", np.zeros((8, 8, 3), np.uint8), np.eye(4), 1.0)
+        view.see("front", np.full((8, 8, 3), 9, np.uint8), away, 1.0)
+        view.say("**HOLD**")
+        says(page, "body", "HOLD")
+        chromium.close()
+    until(lambda: not view.watched, "the page's end")
+
+
+def greens(page) -> int:
+    """Pixels of a screenshot that are more green than anything else."""
+    import cv2
+
+    image = cv2.imdecode(np.frombuffer(page.screenshot(), np.uint8), cv2.IMREAD_COLOR).astype(int)
+    return int((image[..., 1] - np.maximum(image[..., 0], image[..., 2]) > 60).sum())
