@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from robot_stack.console.access import Gate
+from robot_stack.console.messages import PageError
+from robot_stack.types.errors import StackError
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob:; style-src 'self' 'unsafe-inline'; "
@@ -19,12 +23,16 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-INDEX = "index.html"
+JSON = "application/json"
+INDEX, PLAYER = "index.html", "player.html"
 STATIC = Path(__file__).with_name("static")
-"""The files of the operator's page."""
+"""The operator's page's own files."""
+BROWSER = Path(__file__).with_name("browser") / "static"
+"""The episode browser's own files, among them the player, which both pages have."""
+Handler = Callable[[Request], Awaitable[Response]]
 
 
-def build_digest(folders: Sequence[Path] = (STATIC,)) -> str:
+def build_digest(folders: Sequence[Path] = (STATIC, BROWSER)) -> str:
     """Return a digest of a page's files: a page that was loaded from others must be loaded anew."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in folders for path in folder.iterdir() if path.is_file()):
@@ -44,15 +52,16 @@ class PageFiles:
         self.build = build_digest(folders)
 
     def index(self) -> Response:
-        """Return the page itself, which is told the digest of its files."""
-        text = (self._folders[0] / INDEX).read_text().replace("{{build}}", self.build)
+        """Return the page itself with the player in it; it is told the digest of its files."""
+        text = (self._folders[0] / INDEX).read_text().replace("{{player}}", (BROWSER / PLAYER).read_text())
+        text = text.replace("{{build}}", self.build)
         return Response(text, 200, {**HEADERS, "X-Build": self.build}, TYPES[".html"])
 
     def get(self, name: str) -> Response:
         """Return a file by its name; of a path, or of a name that is none of theirs, a refusal."""
         for folder in self._folders:
             path = folder / name
-            if path.parent == folder and path.suffix in TYPES and path.name != INDEX and path.is_file():
+            if path.parent == folder and path.suffix in TYPES and path.suffix != ".html" and path.is_file():
                 return FileResponse(path, headers={**HEADERS, "X-Build": self.build}, media_type=TYPES[path.suffix])
         return PlainTextResponse("there is no such file", 404, HEADERS)
 
@@ -74,3 +83,32 @@ def refuse_origin(gate: Gate, request: Request) -> Response | None:
     """Return a refusal of a request that a page of another origin makes, or None."""
     why = gate.refuse_origin(request.headers.get("origin"), request.headers.get("host", ""))
     return PlainTextResponse(why, 403, HEADERS) if why else None
+
+
+def guarded(gate: Gate, handler: Handler) -> Handler:
+    """Return a handler that lets in whom the gate does, and answers errors of the one given in a sentence."""
+
+    async def answer(request: Request) -> Response:
+        refusal = refuse_host(gate, request) or refuse_token(gate, request)
+        if request.method == "POST":
+            refusal = refusal or refuse_origin(gate, request)
+        if refusal is not None:
+            return refusal
+        try:
+            return await handler(request)
+        except PageError as error:
+            return PlainTextResponse(str(error), 400, HEADERS)
+        except StackError as error:
+            return PlainTextResponse(str(error), 409, HEADERS)
+
+    return answer
+
+
+def json_of(content: Any) -> bytes:
+    """Return JSON as it is sent; a number that is not finite is an error."""
+    return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
+def answer_of(content: Any) -> Response:
+    """Return an answer of JSON."""
+    return Response(json_of(content), 200, HEADERS, JSON)

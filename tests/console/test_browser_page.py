@@ -101,7 +101,9 @@ def test_an_episode_is_played_to_its_end_and_stepped_by_frames(served, tab):
     until(lambda: page.evaluate(PIXELS) == first, "the first image", page)
     page.keyboard.press("Shift+ArrowRight")
     shown(page, "frame 10 of 20, human in control")
-    page.select_option("#speed", "4")
+    for _ in range(2):
+        page.click("#faster")
+    says(page, "#speed", "4×")
     page.focus("#player")
     page.keyboard.press(" ")
     sync_api.expect(page.locator("#play")).to_have_attribute("aria-label", "pause", timeout=WAIT_MS)
@@ -269,7 +271,9 @@ def test_each_of_several_arms_has_its_band_and_no_camera_is_needed(tmp_path, tab
         words = [band.locator("i").all_text_contents() for band in page.locator(".strip").all()]
         assert words == [["human", "policy"], ["hold", "policy"]]
         sync_api.expect(page.locator(".marks")).to_have_count(1)
-        page.select_option("#speed", "8")
+        for _ in range(3):
+            page.click("#faster")
+        says(page, "#speed", "8×")
         page.focus("#player")
         page.keyboard.press(" ")
         shown(page, "frame 20 of 20")

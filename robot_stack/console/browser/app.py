@@ -13,48 +13,38 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from robot_stack.console.access import Gate
 from robot_stack.console.browser.asked import MAX_BYTES, Asked, Export, Mark, Nothing, Prefer, Relabel, Trims, asked
 from robot_stack.console.browser.comparing import Comparing
-from robot_stack.console.browser.films import Films
 from robot_stack.console.browser.listed import listed
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.played import played
+from robot_stack.console.browser.projector import Projector
 from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
 from robot_stack.console.messages import PageError
-from robot_stack.console.web import HEADERS, PageFiles, refuse_host, refuse_origin, refuse_token
-from robot_stack.console.web import STATIC as SHARED
+from robot_stack.console.web import BROWSER, HEADERS, JSON, STATIC, PageFiles, answer_of, guarded, refuse_host
 from robot_stack.datasets.catalogue import Catalogue
-from robot_stack.datasets.declared import check_scores
-from robot_stack.replay.annotations import ScoreFiles
-from robot_stack.replay.stored_episode import read_episode
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Moment, Preference
 
-STATIC = Path(__file__).with_name("static")
 TICK_S = 0.5
 """Between two looks at the folder, and at verdicts that are due."""
 COURSES_AT_ONCE = 8
 """Episodes whose course is read between two looks."""
-JSON = "application/json"
 KEYS = {act: key_of(Device.BROWSER, act) for act in (*Verdict, "stage")}
 """A verdict and a stage mark have the keys that they have everywhere."""
-Handler = Callable[[Request], Awaitable[Response]]
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +71,8 @@ class Browser:
         self._comparing = Comparing(catalogue)
         self._gate = gate
         self._name = name
-        self._films = Films()
-        self._files = PageFiles([STATIC, SHARED])
+        self._projector = Projector(lambda: catalogue, played)
+        self._files = PageFiles([BROWSER, STATIC])
         self._said: Any = None
         self._version = 0
 
@@ -91,8 +81,7 @@ class Browser:
         look = {
             "/api/list": self._list,
             "/api/pair": self._pair,
-            "/api/episodes/{id}": self._episode,
-            "/api/episodes/{id}/frames/{range:int}": self._frames,
+            **self._projector.handlers,
         }
         do = {
             "/api/label": self._label,
@@ -106,8 +95,8 @@ class Browser:
             routes=[
                 Route("/", self._index),
                 Route("/static/{name}", self._static),
-                *(Route(path, self._guarded(handler)) for path, handler in look.items()),
-                *(Route(path, self._guarded(handler), methods=["POST"]) for path, handler in do.items()),
+                *(Route(path, guarded(self._gate, handler)) for path, handler in look.items()),
+                *(Route(path, guarded(self._gate, handler), methods=["POST"]) for path, handler in do.items()),
             ]
         )
 
@@ -133,23 +122,6 @@ class Browser:
             self._catalogue.read_course(episode_id)
         self._relabels.bring(time.monotonic_ns())
 
-    # who may ask ---------------------------------------------------------------------------------------------------
-    def _guarded(self, handler: Handler) -> Handler:
-        async def answer(request: Request) -> Response:
-            refusal = refuse_host(self._gate, request) or refuse_token(self._gate, request)
-            if request.method == "POST":
-                refusal = refusal or refuse_origin(self._gate, request)
-            if refusal is not None:
-                return refusal
-            try:
-                return await handler(request)
-            except PageError as error:
-                return _refusal(error, 400)
-            except StackError as error:
-                return _refusal(error, 409)
-
-        return answer
-
     async def _index(self, request: Request) -> Response:
         return refuse_host(self._gate, request) or self._files.index()
 
@@ -172,45 +144,29 @@ class Browser:
             "keys": KEYS,
             "stages": self._staging.names,
         }
-        return _json({**about, **content, **waiting})
-
-    async def _episode(self, request: Request) -> Response:
-        return _json(await asyncio.to_thread(self._played, request.path_params["id"]))
-
-    def _played(self, episode_id: str) -> dict[str, Any]:
-        path, view = self._catalogue.whole(episode_id), self._catalogue.view
-        check_scores(view.paths.scores, episode_id)
-        scores = ScoreFiles(view.paths.scores).of(episode_id)
-        episode = read_episode(path, images=False)
-        frames = episode.length + 1
-        return played(view, episode, [one for one in scores if len(one.progress) == frames])
-
-    async def _frames(self, request: Request) -> Response:
-        path = await asyncio.to_thread(self._catalogue.whole, request.path_params["id"])
-        content = await asyncio.to_thread(self._films.get, path, request.path_params["range"])
-        return Response(content, 200, HEADERS, "application/octet-stream")
+        return answer_of({**about, **content, **waiting})
 
     async def _pair(self, request: Request) -> Response:
         pair, answers = await asyncio.to_thread(self._comparing.next)
         shown = None if pair is None else [{"episode": each.episode_id, "frame": each.frame} for each in pair]
-        return _json({"pair": shown, "answers": answers})
+        return answer_of({"pair": shown, "answers": answers})
 
     # what is done --------------------------------------------------------------------------------------------------
     async def _label(self, request: Request) -> Response:
         said = await _body(Relabel, request)
         self._catalogue.view.check_there([said.episode])
         self._relabels.say(said.episode, said.verdict, time.monotonic_ns(), time.time())
-        return _json(self._relabels.to_json(time.monotonic_ns()))
+        return answer_of(self._relabels.to_json(time.monotonic_ns()))
 
     async def _undo(self, request: Request) -> Response:
         await _body(Nothing, request)
         self._relabels.undo(time.monotonic_ns(), time.time())
-        return _json(self._relabels.to_json(time.monotonic_ns()))
+        return answer_of(self._relabels.to_json(time.monotonic_ns()))
 
     async def _mark(self, request: Request) -> Response:
         said = await _body(Mark, request)
         await asyncio.to_thread(self._set_mark, said)
-        return _json({})
+        return answer_of({})
 
     def _set_mark(self, said: Mark) -> None:
         view, now_unix_s = self._catalogue.view, time.time()
@@ -230,16 +186,16 @@ class Browser:
             stamp_unix_s=time.time(),
         )
         await asyncio.to_thread(self._comparing.say, preference)
-        return _json({})
+        return answer_of({})
 
     async def _trim(self, request: Request) -> Response:
         said = await _body(Trims, request)
         trims = {name: (each.first, each.last) for name, each in said.trims.items()}
-        return _json(await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims))
+        return answer_of(await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims))
 
     async def _export(self, request: Request) -> Response:
         said = await _body(Export, request)
-        return _json(await asyncio.to_thread(self._maker.export, self._catalogue.view, said.episode, said.format))
+        return answer_of(await asyncio.to_thread(self._maker.export, self._catalogue.view, said.episode, said.format))
 
 
 async def _body(kind: type[Asked], request: Request) -> Asked:
@@ -256,11 +212,3 @@ async def _body(kind: type[Asked], request: Request) -> Asked:
         if len(raw) > MAX_BYTES:
             raise PageError(f"request is longer than {MAX_BYTES} bytes, must be shorter; trim fewer episodes at once")
     return asked(kind, raw)
-
-
-def _json(content: Any) -> Response:
-    return Response(json.dumps(content, allow_nan=False, separators=(",", ":")), 200, HEADERS, JSON)
-
-
-def _refusal(error: StackError, status: int) -> Response:
-    return PlainTextResponse(str(error), status, HEADERS)
