@@ -3,7 +3,7 @@ import { KINDS } from "./banner.js";
 import { onPress } from "./buttons.js";
 import { outcomeOf } from "./episodes.js";
 
-const NARROW_PX = 700;  // as in console.css: there the panel lies below the live view
+const NARROW_PX = 700;  // as in console.css: there the panel is longer than the screen
 const at = (id) => document.getElementById(id);
 
 export class Playback {
@@ -40,7 +40,8 @@ export class Playback {
       this.player.load([episode]);
       this.tell();
       at("playback").focus({ preventScroll: true });
-      if (innerWidth <= NARROW_PX) at("playback").scrollIntoView();
+      // once it has its full height
+      requestAnimationFrame(() => at("playback").scrollIntoView({ block: innerWidth > NARROW_PX ? "nearest" : "start" }));
     } catch (error) {
       if (mine === this.turn) this.notice(error.message);
     }
@@ -60,7 +61,7 @@ export class Playback {
     const { id } = this.episode;
     this.episode = null;
     this.mark();
-    document.querySelector(`[data-play="${CSS.escape(id)}"]`)?.focus({ preventScroll: innerWidth > NARROW_PX });
+    document.querySelector(`[data-play="${CSS.escape(id)}"]`)?.focus();
   }
 
   // the list has changed: what is said of the episode that is open may have
