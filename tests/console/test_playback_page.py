@@ -171,6 +171,23 @@ def test_a_refusal_leaves_the_episode_that_is_open(running, address, tab):
     shown(page, "frame 10 of 20")
 
 
+def test_a_refusal_takes_no_place_of_a_stop_that_is_not_confirmed(running, address, tab):
+    damage(running.store)
+    page = tab(address)
+    says(page, "#seat", "you are the operator")
+    page.keyboard.press("Backspace")
+    says(page, "#stop", "NOT CONFIRMED")
+    says(page, "#notice", "STOP is not confirmed")
+    with page.expect_response(f"**/api/episodes/{DEMO}"):
+        page.locator(f"[data-play='{DEMO}']").click()
+    page.wait_for_timeout(300)
+    says(page, "#notice", "STOP is not confirmed")
+    running.mode(Mode.STOP, "stop pressed (browser)")
+    says(page, "#stop", "confirmed")
+    page.locator(f"[data-play='{DEMO}']").click()
+    says(page, "#notice", "is broken, must be whole")
+
+
 def test_every_key_means_for_the_robot_what_it_always_does(running, address, tab):
     page = tab(address)
     says(page, "#seat", "you are the operator")

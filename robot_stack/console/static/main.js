@@ -88,7 +88,7 @@ const link = new Link({
 const halt = new Halt(link, notice, withdraw);
 const hand = new Hand(link, (what) => keys.press(what));
 const keys = new Keys(link, hand, halt, notice);
-const playback = new Playback(link, notice);
+const playback = new Playback(link, (text) => { if (!halt.doubts) notice(text); });
 
 document.getElementById("gate").addEventListener("submit", (event) => {
   event.preventDefault();
