@@ -112,7 +112,9 @@ def test_an_episode_is_played_to_its_end_and_stepped_by_frames(served, tab):
     page.keyboard.press("Home")
     shown(page, "frame 0 of 20")
     says(page, ".marks", "⚑ success · ✔ model · ✔ simulator")
-    assert page.locator(".strip i").all_text_contents() == ["policy", "human", "human, still", "hold"]
+    assert page.locator(".strip i").all_text_contents() == ["policy", "human", "", "hold"]
+    names = page.locator(".strip i").evaluate_all("all => all.map((each) => each.className)")
+    assert names == ["who policy", "who human", "who idle", "who hold"]
 
 
 def test_the_scrubber_and_the_curves_are_at_one_moment(served, tab):

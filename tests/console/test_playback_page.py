@@ -89,7 +89,9 @@ def test_an_episode_is_scrubbed_and_played_while_the_live_view_goes_on(running, 
     page = tab(address)
     play(page, HELPED, 2)
     shown(page, "0.00 s, frame 0 of 20, policy in control")
-    assert page.locator("#playback .strip i").all_text_contents() == ["policy", "human", "human, still", "hold"]
+    assert page.locator("#playback .strip i").all_text_contents() == ["policy", "human", "", "hold"], "no word is cut"
+    told = page.locator("#playback .strip i").evaluate_all("all => all.map((each) => each.title)")
+    assert told[1:3] == ["human, frames 8 to 16", "human, still, frames 16 to 18"]
     says(page, "#playback .plot figcaption", "Φ 0.00")
     says(page, "#playback .plot figcaption", "by bb-new")
     page.evaluate(TO, 0.5)
