@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -26,7 +26,6 @@ from robot_stack.types.reward import EpisodeScores
 MOST_WAITING = 64
 """Questions that wait for their turn, of all pages together; a player asks three at once."""
 Tell = Callable[[StoreView, StoredEpisode, Sequence[EpisodeScores]], dict[str, Any]]
-Read = TypeVar("Read")
 
 
 class Projector:

@@ -67,7 +67,8 @@ export class Playback {
   // the list has changed: what is said of the episode that is open may have
   show(episodes) {
     const before = this.episode && JSON.stringify(this.labels);
-    for (const row of episodes) this.rows.set(row.id, row);
+    const open = this.episode && this.rows.get(this.episode.id);  // it may have left the list
+    this.rows = new Map([...(open ? [open] : []), ...episodes].map((row) => [row.id, row]));
     if (!this.episode) return;
     this.tell();
     if (JSON.stringify(this.labels) !== before) this.player.lay();
