@@ -123,6 +123,19 @@ def test_what_is_said_of_the_open_episode_is_kept_up(running, address, tab):
     says(page, "#about", "the peg stuck")
 
 
+def test_an_episode_whose_row_has_left_the_list_goes_on_playing(running, address, tab):
+    page = tab(address)
+    play(page, HELPED, 2)
+    tell_of(running, *(f"{number:06d}-online-a" for number in range(5, 60)))
+    page.mouse.move(5, 300)
+    sync_api.expect(page.locator(f"[data-play='{HELPED}']")).to_have_count(0, timeout=WAIT_MS)
+    says(page, "#recorded", "RECORDING of episode 2")
+    page.evaluate(TO, 0.5)
+    shown(page, "frame 10 of 20")
+    page.click("#unplay")
+    sync_api.expect(page.locator("#playback")).to_be_hidden()
+
+
 def test_an_episode_that_ends_while_the_page_is_open_is_played(cell, url, tab):
     episode, name = recorded()[0], DEMO
     *steps, last = episode.steps()

@@ -75,7 +75,8 @@ export class Playback {
   }
 
   tell() {
-    const row = this.rows.get(this.episode.id);
+    const { id, kind, end } = this.episode;
+    const row = this.rows.get(id) || { number: id, kind, end };  // its row may have been the oldest
     at("recorded").textContent = `RECORDING of episode ${row.number}`;
     at("about").textContent = [KINDS[row.kind] || row.kind, outcomeOf(row)[1], row.note].filter(Boolean).join(" · ");
     this.mark();
