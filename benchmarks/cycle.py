@@ -78,6 +78,7 @@ def batch(rows: int, *, images: bool) -> TensorBatch:
         next_features=normal(rows, features),
         next_proprio=normal(rows, PROPRIO),
         expert=torch.arange(rows) < rows // 2,
+        imitation=torch.ones(rows),
         human=(torch.arange(rows) < rows // 2)[:, None],
         label=torch.ones(rows, ACTIONS, dtype=torch.bool),
         gripper_change=torch.zeros(rows, 0, dtype=torch.bool),

@@ -64,14 +64,15 @@ class ChunkLearner:
             name: Of its optimiser.
             encoder: What turns features and proprio into what the flow is told.
             field: The flow.
-            batch: (B, ...).
+            batch: (B, ...); its rows weigh as `Batch.imitation` says.
             features: Of o, (B, F).
             weight: Of each entry of the chunks, 0 where nothing is to be learned, (B, C * A).
         """
         noise, time = self.noise(len(batch.action)), self._draw(torch.rand, len(batch.action), 1)
         with fast(self._device):
             velocity = field(encoder(features, batch.proprio), on_line(noise, batch.action, time), time)
-        loss = flow_loss(velocity, noise, batch.action, weight, self.ranks.mean_count(weight.any(dim=1)))
+        count = self.ranks.mean_count(weight.any(dim=1))
+        loss = flow_loss(velocity, noise, batch.action, weight, batch.imitation, count)
         self.descend(name, loss)
         return loss.detach()
 

@@ -52,7 +52,7 @@ class FlowField(nn.Module):
         return velocity
 
 
-def flow_loss(velocity: Tensor, noise: Tensor, chunk: Tensor, weight: Tensor, count: Tensor) -> Tensor:
+def flow_loss(velocity: Tensor, noise: Tensor, chunk: Tensor, weight: Tensor, rows: Tensor, count: Tensor) -> Tensor:
     """Return the squared distance of a velocity to the straight line from noise to a chunk.
 
     Args:
@@ -60,13 +60,15 @@ def flow_loss(velocity: Tensor, noise: Tensor, chunk: Tensor, weight: Tensor, co
         noise: Where the line begins, (B, N).
         chunk: Where it ends, (B, N).
         weight: Of each entry, 0 where nothing was shown, (B, N).
-        count: Rows with any weight, to divide by, as `Ranks.mean_count` has them.
+        rows: Weight of each row, `Batch.imitation`, (B,).
+        count: Rows with any entry that was shown, to divide by, as `Ranks.mean_count` has them.
 
     Returns:
-        Mean over rows of the weighted mean over their entries.
+        Weighted mean over rows of the weighted mean over their entries.
     """
     entries = weight.sum(dim=1).clamp_min(1e-6)
-    return (((velocity - (chunk - noise)).square() * weight).sum(dim=1) / entries).sum() / count
+    errors = ((velocity - (chunk - noise)).square() * weight).sum(dim=1) / entries
+    return (errors * rows).sum() / count
 
 
 def on_line(noise: Tensor, chunk: Tensor, time: Tensor) -> Tensor:

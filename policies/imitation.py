@@ -14,7 +14,7 @@ MOST_WEIGHT = 10.0
 """Largest weight of a rare choice of a gripper; the most frequent one weighs 1."""
 
 
-def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, ranks: Ranks) -> Tensor:
+def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, rows: Tensor, ranks: Ranks) -> Tensor:
     """Compute the Huber distance of the deterministic action to an operator's, over what they demonstrated.
 
     Args:
@@ -22,13 +22,14 @@ def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, ranks: Rank
         executed: Executed action, shape (B, A).
         labelled: Which entries are an operator's word, bool, or the weight of each; shape (B, A), or (B, 1) for whole
             rows.
+        rows: Weight of each row, `Batch.imitation`, shape (B,).
         ranks: The processes over all of whose rows the mean goes.
 
     Returns:
-        Sum over entries, mean over the rows with any label; 0 without one.
+        Sum over entries, weighted mean over the rows with any label; 0 without one.
     """
     distance = functional.smooth_l1_loss(mean, executed, reduction="none", beta=0.2)
-    return (distance * labelled).sum() / ranks.mean_count(labelled.any(dim=1))
+    return (distance * labelled * rows[:, None]).sum() / ranks.mean_count(labelled.any(dim=1))
 
 
 def labelled_ticks(batch: TensorBatch) -> Tensor:

@@ -71,6 +71,7 @@ class TensorBatch:
     next_features: Tensor
     next_proprio: Tensor
     expert: Tensor
+    imitation: Tensor
     human: Tensor
     label: Tensor
     gripper_change: Tensor
@@ -111,6 +112,7 @@ class TensorBatch:
             next_features=seen,
             next_proprio=known,
             expert=torch.ones(count, dtype=torch.bool),
+            imitation=torch.ones(count),
             human=torch.ones(count, 1, dtype=torch.bool),
             label=torch.from_numpy(label),
             gripper_change=torch.zeros(count, 0, dtype=torch.bool),

@@ -54,6 +54,7 @@ class LiveModel(Part[LiveT]):
 
     Attributes:
         restore: Builds it again from what `TaskModel.stored` gave.
+        says_progress: False for a model that knows success alone, whose Φ is NaN.
 
     Raises:
         ConfigError: If the settings lack what the learner reads.
@@ -61,6 +62,7 @@ class LiveModel(Part[LiveT]):
 
     fit: FitModel[LiveT]
     restore: Callable[[Mapping[str, Tensor], Mapping[str, str], LiveT], TaskModel]
+    says_progress: bool = True
 
     def __post_init__(self) -> None:
         if not issubclass(self.config, LiveRewardConfig):

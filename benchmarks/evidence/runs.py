@@ -22,6 +22,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.online_training import finish
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
+from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
@@ -185,15 +186,21 @@ class EvidenceRuns:
         return self._resolve(condition, seed, (f"run.algorithm.settings.pretrain_updates={updates}", *QUICK_REWARD))
 
 
-def imitate(resolved: ResolvedRun, recorded: Path, folder: Path) -> None:
-    """Make the updates before online training on the expert steps that lie in `recorded`; writes the policy."""
+def imitate(resolved: ResolvedRun, recorded: Path, folder: Path) -> Replay:
+    """Make the updates before online training on the expert steps that lie in `recorded`; writes the policy.
+
+    Returns:
+        What it was trained on.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(RunPaths(recorded).store.root, RunPaths(folder).store.root)
     shutil.copy(RunPaths(recorded).trunk, RunPaths(folder).trunk)
     training = Training(resolved, folder)
     training.serve("127.0.0.1:0")
     try:
-        finish(training.parts, training.prepare(threading.Event()))
+        learner = training.prepare(threading.Event())
+        finish(training.parts, learner)
+        return learner.recorded.replay
     finally:
         training.close()
 

@@ -41,7 +41,7 @@ class ActLearner(ChunkLearner):
         weight = chunk_weight(batch, self._spec, self.ranks)
         with fast(self._device):
             chunk = self.policy.actor.deterministic(self.vision.now(batch), batch.proprio)
-        loss = imitation_loss(chunk, batch.action, weight, self.ranks)
+        loss = imitation_loss(chunk, batch.action, weight, batch.imitation, self.ranks)
         self.descend("actor", loss)
         self.vision.follow()
         follow(self.published, self.policy, self.config.actor_tau)

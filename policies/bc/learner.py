@@ -71,7 +71,7 @@ class BCLearner:
         labelled = labelled_entries(batch, self._spec)
         action = batch.action[:, : self._spec.actions]  # one tick, also of a chunk
         weight = balanced_entries(batch, labelled, self._layout, self.ranks)
-        loss = imitation_loss(mean, action, weight, self.ranks)
+        loss = imitation_loss(mean, action, weight, batch.imitation, self.ranks)
         descend(self._optimiser, loss, self.ranks)
         self.vision.follow()
         follow(self.published, self.policy, self.config.actor_tau)

@@ -68,6 +68,7 @@ class CQNLearner(ChunkLearner):
         """Return what shown actions lack to be valued above all others, by name."""
         weight = chunk_weight(batch, self._spec, self.ranks)
         count = self.ranks.mean_count(weight.any(dim=1)) * weight.shape[1]
+        weight = weight * batch.imitation[:, None]
         all_values = self.policy.critic.expected(logits)
         return {
             "dominance_loss": (losses.dominance_loss(logits, taken) * weight).sum() / count,

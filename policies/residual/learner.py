@@ -60,7 +60,7 @@ class ResidualLearner:
         policy = self._policy
         mean = policy.base.deterministic(batch.features, batch.proprio)
         labelled = batch.expert[:, None] & policy.layout.arm(batch.label)
-        loss = imitation_loss(mean, policy.layout.arm(batch.action), labelled, self.ranks)
+        loss = imitation_loss(mean, policy.layout.arm(batch.action), labelled, batch.imitation, self.ranks)
         descend(self._base_optimiser, loss, self.ranks)
         self._base_updates += 1
         if self._base_updates == self.config.base_updates:

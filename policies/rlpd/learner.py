@@ -266,7 +266,7 @@ class RLPDLearner:
         loss = td_error = losses.gripper_loss(q, choices, target)
         if self.config.gripper_margin > 0:
             label = batch.expert[:, None] & self.layout.gripper(batch.label)
-            weight = balance(choices, label, self.ranks)
+            weight = balance(choices, label, self.ranks) * batch.imitation[:, None]
             count = self.ranks.mean_count(label)
             loss = loss + losses.gripper_margin_loss(q, choices, weight, count, margin=self.config.gripper_margin)
         self._step("gripper", loss)
@@ -293,7 +293,8 @@ class RLPDLearner:
         if self.config.bc_weight > 0:
             labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
             labelled = labelled & self.layout.arm(batch.label)
-            loss = loss + bc_weight * imitation_loss(mean, self.layout.arm(batch.action), labelled, self.ranks)
+            shown = self.layout.arm(batch.action)
+            loss = loss + bc_weight * imitation_loss(mean, shown, labelled, batch.imitation, self.ranks)
         self._step("actor", loss)
         follow(self.published, self.policy, self.config.actor_tau)
         temperature_loss = losses.temperature_loss(self.log_temperature, log_prob, self._target_entropy)

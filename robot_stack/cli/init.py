@@ -1,39 +1,67 @@
-"""`robot-stack init NAME`: a cell, a task and a run of one's own, copied from a shipped example with its comments."""
+"""`robot-stack init [NAME]`: a cell, a task and a run of one's own.
+
+With a name they are copied from a shipped example, with its comments. Without one, a page shows what is connected to
+this machine and makes the files from what an operator chooses there.
+"""
 
 from __future__ import annotations
 
-import re
-import shutil
+import json
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from robot_stack.config.files.library import FOLDER, config_root, names, run_file
+from pydantic import TypeAdapter, ValidationError
+
+from robot_stack.cli.checked_run import load_checked
+from robot_stack.cli.page import serve_page
+from robot_stack.config.camera import V4l2CameraConfig
+from robot_stack.config.files.library import config_root, find, names, run_file, search_path
+from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import CAMERAS
 from robot_stack.config.resolve import load_run
-from robot_stack.types.errors import ConfigError
+from robot_stack.processes.profile import IMAGES_FILE, ros_environment, write_profiles
+from robot_stack.types.errors import ConfigError, RobotError
+from robot_stack.types.surveyed import Surveyed
+from robot_stack.workcell.setup.own_files import check_together, headed, refuse_name, renamed, write_together
 
-NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-SCHEMA = "schema"
-WRITES = {"cells": (), "tasks": ("name",), "runs": ("cell", "task")}
-"""Kind of file -> its keys that get the new name."""
+LIKE = "fr3_table"
+LOOK_S = 20.0
+"""Another process that looks at drivers or servos is given up after this."""
 
 
-def run(name: str, like: str = "fr3_table") -> int:
-    """Write hardware_configs/{cells,tasks,runs}/NAME.yaml here, and what an editor checks them with.
+def run(name: str = "", like: str = "", host: str = "127.0.0.1", port: int = 0) -> int:
+    """Write hardware_configs/{cells,tasks,runs}/NAME.yaml here, or serve the page that writes them.
 
     Raises:
         ConfigError: If the name cannot be one, is taken, or no such run is shipped; nothing is written.
     """
+    if name:
+        return _copy(name, like or LIKE)
+    if like:
+        raise ConfigError(f"--like is {like!r} without a NAME, must have one; robot-stack init NAME --like {like}")
+    return _serve(host, port)
+
+
+def _copy(name: str, like: str) -> int:
     shipped = config_root()
-    _refuse(name, like, shipped)
+    refuse_name(name, ("cells", "tasks", "runs"), shipped)
+    examples = names("runs", (shipped,))
+    if like not in examples:
+        raise ConfigError(f"--like is {like!r}, must be one of {', '.join(examples)}")
     example = load_run(run_file(like, (shipped,)), root=shipped)
+    origin = f"Made by robot-stack init {name} --like {like}."
     sources = {"cells": example.run.cell, "tasks": example.run.task, "runs": like}
-    texts = {kind: _renamed((shipped / kind / f"{old}.yaml").read_text(), kind, name) for kind, old in sources.items()}
-    written = [_write(kind, name, like, text) for kind, text in texts.items()]
-    if Path(FOLDER).resolve() != shipped.resolve():  # in a checkout they are the same
-        shutil.copytree(shipped / SCHEMA, Path(FOLDER) / SCHEMA, dirs_exist_ok=True)
-    load_run(name)  # an example that does not fit is a defect of ours, not a surprise at the robot
-    for path in written:
+    texts = {
+        (kind, name): headed(renamed((shipped / kind / f"{old}.yaml").read_text(), kind, name), origin)
+        for kind, old in sources.items()
+    }
+    check_together(texts, name, lambda run, root: load_run(run, root=root))
+    for path in write_together(texts, shipped):
         print(f"Written: {path}")
-    others = ", ".join(other for other in names("runs", (shipped,)) if other not in (like, name))
+    others = ", ".join(other for other in examples if other not in (like, name))
     print(f"Every line of them is an example, of {like}; {name} is yours to correct. Others, for --like: {others}")
     simulated = example.is_environment or all(robot.backend == "sim" for robot in example.robots.values())
     start = f"robot-stack sim --task {name}" if simulated else f"robot-stack doctor {name}"
@@ -41,33 +69,71 @@ def run(name: str, like: str = "fr3_table") -> int:
     return 0
 
 
-def _refuse(name: str, like: str, shipped: Path) -> None:
-    if not NAME.fullmatch(name):
-        raise ConfigError(f"name is {name!r}, must be a-z, 0-9 and _ and begin with a letter, as in my_table")
-    examples = names("runs", (shipped,))
-    if like not in examples:
-        raise ConfigError(f"--like is {like!r}, must be one of {', '.join(examples)}")
-    taken = [path for kind in WRITES for root in (Path(FOLDER), shipped) if (path := _path(root, kind, name)).exists()]
-    if taken:
-        raise ConfigError(f"name {name!r} is taken by {', '.join(map(str, taken))}, must be new; take another one")
+def _serve(host: str, port: int) -> int:
+    try:
+        from robot_stack.console.setup.app import Looks, SetupPage
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{error.name} is missing, must be there for the page; pip install 'robot-stack[console]', or give a NAME"
+        ) from error
+    from robot_stack.sensing.connected import ConnectedCamera, connected_cameras, picture_of
+    from robot_stack.teleop.connected import connected_devices
+    from robot_stack.workcell.setup.ports import calibration_files, serial_ports
+
+    def picture(camera: ConnectedCamera, model: str) -> bytes:
+        path = find("cameras", model, search_path())
+        config = load(path, CAMERAS) if path is not None else None
+        if not isinstance(config, V4l2CameraConfig):
+            raise ConfigError(f"camera model {model!r} is missing, must be a file in cameras/; reinstall robot-stack")
+        return picture_of(config.model_copy(update={"device": camera.path}))
+
+    looks = Looks(
+        cameras=connected_cameras,
+        picture=picture,
+        devices=connected_devices,
+        ports=serial_ports,
+        calibrations=calibration_files,
+        ros=survey,
+        servos=servo_positions,
+        check=lambda run, root: load_checked(run, root=root),
+    )
+    serve_page(host, port, lambda gate: SetupPage(looks, gate))
+    return 0
 
 
-def _path(root: Path, kind: str, name: str) -> Path:
-    return root / kind / f"{name}.yaml"
+def survey(domain: int) -> Surveyed:
+    """Listen to a ROS domain for some seconds, as the processes of a cell there would, in a process of its own.
+
+    Raises:
+        RobotError: If it cannot be listened to.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        write_profiles(Path(folder))
+        ros = ros_environment(Path(folder) / IMAGES_FILE, domain)
+        said = _ask(["robot_stack.nodes.tools.survey"], {**os.environ, **ros}, f"ROS domain {domain}")
+    try:
+        return TypeAdapter(Surveyed).validate_json(said)
+    except ValidationError as error:
+        raise RobotError(f"ROS domain {domain} cannot be listened to ({error}); report this") from error
 
 
-def _renamed(text: str, kind: str, name: str) -> str:
-    for key in WRITES[kind]:
-        text, count = re.subn(rf"^({key}: *)\S+", rf"\g<1>{name}", text, flags=re.MULTILINE)
-        if count != 1:
-            raise ConfigError(f"example in {kind} has {count} lines {key!r}, must have one; reinstall robot-stack")
-    return text
+def servo_positions(port: str) -> dict[str, int]:
+    """Ask the servos at a serial port for their positions; return id -> ticks of those that answer.
+
+    Raises:
+        RobotError: If the port cannot be asked.
+    """
+    found: dict[str, int] = json.loads(_ask(["robot_stack.nodes.tools.servos", port], dict(os.environ), port))
+    return found
 
 
-def _write(kind: str, name: str, like: str, text: str) -> Path:
-    """Write the file with a word on where it is from, after the line for the editor; return its path."""
-    first, _, rest = text.partition("\n")
-    path = _path(Path(FOLDER), kind, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{first}\n# Made by robot-stack init {name} --like {like}.\n{rest}")
-    return path
+def _ask(words: list[str], environment: dict[str, str], what: str) -> str:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", *words], env=environment, capture_output=True, text=True, timeout=LOOK_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RobotError(f"{what} has not answered within {LOOK_S:g} s, must; try again") from error
+    if done.returncode != 0:
+        raise RobotError(done.stderr.strip().rpartition("\n")[2] or f"{what} cannot be asked, must be; try again")
+    return done.stdout

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 
-from robot_stack.cli.data.words import add_data
+from robot_stack.cli.data.words import add_data, port_number
 from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB
 from robot_stack.types.errors import SpecError, StackError
 from robot_stack.types.event import LabelSource
@@ -303,12 +303,14 @@ def _add_pull(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_init(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="of the new cell, task and run")
-    parser.add_argument("--like", default="fr3_table", metavar="RUN", help="a shipped run to copy (fr3_table)")
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="of the new cell, task and run")
+    parser.add_argument("--like", default="", metavar="RUN", help="a shipped run to copy (fr3_table)")
+    parser.add_argument("--host", default="127.0.0.1", help="address of the page that chooses the parts, without NAME")
+    parser.add_argument("--port", type=port_number, default=0, help="port of that page (any that is free)")
 
 
 VERBS = {
-    "init": Verb(help="write a cell, a task and a run of your own, copied from an example", add=_add_init),
+    "init": Verb(help="a cell, task and run of your own: copied, or from what is connected", add=_add_init),
     "show": Verb(help="print a run, each value with the file and line it came from", add=_add_show),
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
     "doctor": Verb(help="check a cell: ROS, disk, cameras, robot, device, emergency stop", add=_add_doctor),

@@ -58,6 +58,14 @@ class RewardChoice(Choice):
     """Taken off the reward of each step, so that a quick success is worth more than a slow one."""
 
 
+class ImitationChoice(Section):
+    """How much each step of a demonstration or a correction counts where it is imitated."""
+
+    weights: Literal["equal", "progress"] = "equal"
+    """`progress`: steps after which Φ rises less than usual count less, those after which it falls not at all; the
+    strength of imitation as a whole stays."""
+
+
 Part = Literal["episodes", "encoder", "reward", "learner"]
 
 
@@ -157,6 +165,8 @@ class RunConfig(Section):
     """Image encoder."""
     reward: RewardChoice
     """Reward model."""
+    imitation: ImitationChoice = ImitationChoice()
+    """How steps of demonstrations and corrections are weighed where they are imitated."""
     training: TrainingConfig
     """Budget."""
     asking: AskingConfig | None = None

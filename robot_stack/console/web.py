@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
@@ -23,13 +22,14 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-JSON = "application/json"
 INDEX, PLAYER = "index.html", "player.html"
+JSON = "application/json"
+MAX_BYTES = 65_536
+Handler = Callable[[Request], Awaitable[Response]]
 STATIC = Path(__file__).with_name("static")
 """The operator's page's own files."""
 BROWSER = Path(__file__).with_name("browser") / "static"
 """The episode browser's own files, among them the player, which both pages have."""
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 def build_digest(folders: Sequence[Path] = (STATIC, BROWSER)) -> str:
@@ -86,7 +86,7 @@ def refuse_origin(gate: Gate, request: Request) -> Response | None:
 
 
 def guarded(gate: Gate, handler: Handler) -> Handler:
-    """Return a handler that lets in whom the gate does, and answers errors of the one given in a sentence."""
+    """Return a handler that lets in whom the gate does, and answers what was refused with its sentence."""
 
     async def answer(request: Request) -> Response:
         refusal = refuse_host(gate, request) or refuse_token(gate, request)
@@ -104,11 +104,27 @@ def guarded(gate: Gate, handler: Handler) -> Handler:
     return answer
 
 
-def json_of(content: Any) -> bytes:
+async def json_body(request: Request) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        PageError: If it is too long, or not declared as JSON.
+    """
+    if request.headers.get("content-type", "") != JSON:
+        raise PageError(f"content type is not {JSON}, must be; reload the page")
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > MAX_BYTES:
+            raise PageError(f"request is longer than {MAX_BYTES} bytes, must be shorter; ask for less at once")
+    return raw
+
+
+def json_of(content: object) -> bytes:
     """Return JSON as it is sent; a number that is not finite is an error."""
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
-def answer_of(content: Any) -> Response:
-    """Return an answer of JSON."""
+def json_answer(content: object) -> Response:
+    """Return an answer in JSON."""
     return Response(json_of(content), 200, HEADERS, JSON)

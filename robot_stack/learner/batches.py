@@ -77,7 +77,9 @@ class DeviceBatches:
         now, acted = where[:, 0], where[:, 2:]
         both = where[:, :2].T.flatten()
         there, acted = acted != NO_ROW, acted.clamp_min(0)
-        reward, discount, mc_return = self._upload(np.stack([draw.reward, draw.discount, draw.mc_return]))
+        reward, discount, mc_return, imitation = self._upload(
+            np.stack([draw.reward, draw.discount, draw.mc_return, draw.imitation])
+        )
         features, next_features = self._rows["features"][both].float().chunk(2)
         proprio, next_proprio = self._rows["proprio"][both].chunk(2)
         human = (self._rows["source"][acted] == Source.HUMAN) & there
@@ -96,6 +98,7 @@ class DeviceBatches:
             next_features=next_features,
             next_proprio=next_proprio,
             expert=self._upload(draw.expert),
+            imitation=imitation,
             human=human,
             label=label.flatten(1),
             gripper_change=self._rows["gripper_change"][now],

@@ -17,6 +17,9 @@ from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.help import HelpKind
 
+IMITATION_WINDOW_S = 1.0
+"""Time over which progress weighs a step that is imitated, where chunks are not longer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningSettings:
@@ -53,6 +56,7 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         ConfigError: If a setting does not fit, or the device is not there.
     """
     _asking(resolved)
+    _imitation(resolved)
     return LearningSettings(
         algorithm=resolved.run.algorithm.name,
         config=_algorithm(resolved),
@@ -79,6 +83,7 @@ def check_settings(resolved: ResolvedRun) -> None:
     if said:
         raise ConfigError("\n".join(said))
     _asking(resolved)
+    _imitation(resolved)
 
 
 def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
@@ -142,6 +147,28 @@ def reward_rule(resolved: ResolvedRun, settings: LearningSettings) -> RewardRule
         shaping=settings.config.shaping_weight,
         form=reward.form,
     )
+
+
+def _imitation(resolved: ResolvedRun) -> None:
+    """Refuse weights by progress in a run none of whose reward models says how far an episode is."""
+    run = resolved.run
+    if run.imitation.weights == "equal" or run.reward.rescore is not None or find_live(run.reward.name).says_progress:
+        return
+    text = (
+        f"input is 'progress' with reward model {run.reward.name!r}, which does not say how far an episode is, must be "
+        "'equal'; or take reward model 'progress', or add one that says it as reward.rescore"
+    )
+    raise ConfigError(str(resolved.mistake("run.imitation.weights", text)))
+
+
+def imitation_window(resolved: ResolvedRun, settings: LearningSettings) -> int:
+    """Return the frames over which the rise of Φ weighs what is imitated; 0 in a run that weighs all of it the same.
+
+    It is about a second, or a chunk where that is longer: no row should be judged by less than what it shows.
+    """
+    if resolved.run.imitation.weights == "equal":
+        return 0
+    return max(1, round(resolved.run.rate_hz * IMITATION_WINDOW_S), settings.config.sampling.chunk)
 
 
 def _rescore(resolved: ResolvedRun) -> Any:

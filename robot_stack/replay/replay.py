@@ -35,6 +35,7 @@ class Replay:
         feature_size: F of a frozen trunk, or 0; then a transition counts once both frames have features.
         keep_images: False where features replace images.
         handover_s: Length of the blend when an operator takes over, whose steps are not imitated.
+        imitation_window: Frames over which the rise of Φ weighs what is imitated; 0: all of it weighs the same.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Replay:
         feature_size: int = 0,
         keep_images: bool = True,
         handover_s: float = HANDOVER_S,
+        imitation_window: int = 0,
     ) -> None:
         self.frames = FrameTable(spec, feature_size=feature_size, keep_images=keep_images, handover_s=handover_s)
         self._spec = spec
@@ -52,7 +54,7 @@ class Replay:
         self._lock = threading.RLock()
         self._headers: dict[str, EpisodeHeader] = {}
         self._outcomes = OutcomeColumn()
-        self._potential = PotentialColumn()
+        self._potential = PotentialColumn(imitation_window=imitation_window)
         self._index = PoolIndex(self.frames)
         self._pools: Pools | None = None
         self._batches = 0
@@ -222,7 +224,8 @@ class Replay:
                 rows, expert, path, steps = rows[chosen], expert[chosen], path[chosen], steps[chosen]
             shifts = frames.images.draw_shifts(rng, batch_size, shift) if shift else None
             self._batches += 1
-            return self._draw_of(path, steps, expert, gamma=gamma, chunk=chunk, shifts=shifts)
+            imitation = self._potential.imitation(rows, expert, self.pools.expert)
+            return self._draw_of(path, steps, expert, imitation, gamma=gamma, chunk=chunk, shifts=shifts)
 
     def transitions(self, episode_id: str, most: int, *, gamma: float, n_step: int = 1, chunk: int = 1) -> Draw:
         """Return the transitions of one episode in order, all of them or `most` at even distances; nothing is random.
@@ -239,13 +242,15 @@ class Replay:
             path, steps = frames.walk(rows, n_step, one_driver=chunk == 1)
             whole = np.flatnonzero((chunk == 1) | (steps == chunk) | self._outcomes.over(path[:, -1]))
             kept = whole[np.linspace(0, max(0, len(whole) - 1), min(most, len(whole))).astype(np.int64)]
-            return self._draw_of(path[kept], steps[kept], np.zeros(len(kept), np.bool_), gamma=gamma, chunk=chunk)
+            expert, imitation = np.zeros(len(kept), np.bool_), np.ones(len(kept), np.float32)
+            return self._draw_of(path[kept], steps[kept], expert, imitation, gamma=gamma, chunk=chunk)
 
     def _draw_of(
         self,
         path: np.ndarray,
         steps: np.ndarray,
         expert: np.ndarray,
+        imitation: np.ndarray,
         *,
         gamma: float,
         chunk: int,
@@ -278,6 +283,7 @@ class Replay:
             discount=discount,
             mc_return=mc_return,
             expert=expert,
+            imitation=imitation,
             shifts=shifts,
         )
 

@@ -24,6 +24,7 @@ class Draw:
         discount: float32, shape (B,).
         mc_return: float32, shape (B,), NaN where the task has not ended.
         expert: Drawn from the expert pool, bool, shape (B,).
+        imitation: Weight of each row in imitation, float32, shape (B,), see `Batch.imitation`.
         shifts: Camera name -> how far images of o and o' are moved, int64, shape (2, B, 2); None for not at all.
     """
 
@@ -34,6 +35,7 @@ class Draw:
     discount: np.ndarray
     mc_return: np.ndarray
     expert: np.ndarray
+    imitation: np.ndarray
     shifts: dict[str, np.ndarray] | None
 
     @property
@@ -100,6 +102,7 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
         next_features=features[next_rows],
         next_proprio=proprio[next_rows],
         expert=draw.expert,
+        imitation=draw.imitation,
         human=(column("source")[draw.action_rows] == Source.HUMAN) & (draw.action_rows != NO_ROW),
         label=(column("label")[draw.action_rows] & (draw.action_rows != NO_ROW)[..., None]).reshape(len(rows), -1),
         gripper_change=column("gripper_change")[rows],

@@ -129,6 +129,21 @@ def open_event_device(
                 device.close()
 
 
+def event_devices(library: Any) -> list[tuple[Identity, dict[int, list[Any]]]]:
+    """List each device that may be read, once, with its capabilities: kind of event -> codes."""
+    opened = _open_all(library)
+    try:
+        return [(identity, device.capabilities()) for identity, device in _each_once(opened)]
+    finally:
+        for device in opened:
+            device.close()
+
+
+def unreadable(library: Any) -> int:
+    """Return how many event devices this operator may not read."""
+    return max(0, len(list(INPUT_DEVICES.glob("event*"))) - len(library.list_devices()))
+
+
 def _open_all(library: Any) -> list[Any]:
     devices = []
     for path in library.list_devices():
@@ -151,7 +166,7 @@ def _each_once(devices: list[Any]) -> list[tuple[Identity, Any]]:
 
 def _remedy(library: Any) -> str:
     """Return what to do where no device fits: most often the rights are missing."""
-    hidden = len(list(INPUT_DEVICES.glob("event*"))) - len(library.list_devices())
+    hidden = unreadable(library)
     if hidden > 0:
         return f"plug it in; {hidden} devices may not be read: add the udev rule of docs/teleop.md"
     return "plug it in"

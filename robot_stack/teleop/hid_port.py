@@ -76,7 +76,7 @@ def open_spacemouse(library: Any, wanted: Wanted) -> HidPort:
     Raises:
         RobotError: If none or several fit, or if it may not be read.
     """
-    chosen = the_one("SpaceMouse", wanted, _motion_interfaces(library), "plug it in")
+    chosen = the_one("SpaceMouse", wanted, motion_interfaces(library), "plug it in")
     path: bytes = chosen["path"]
     device = library.device()
     try:
@@ -92,7 +92,7 @@ def open_spacemouse(library: Any, wanted: Wanted) -> HidPort:
     return HidPort(device)
 
 
-def _motion_interfaces(library: Any) -> list[tuple[Identity, Mapping[str, Any]]]:
+def motion_interfaces(library: Any) -> list[tuple[Identity, Mapping[str, Any]]]:
     """List each SpaceMouse once: of several interfaces that could report its motion, the first."""
     found: dict[bytes, tuple[Identity, Mapping[str, Any]]] = {}
     for each in library.enumerate():

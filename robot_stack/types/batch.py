@@ -27,6 +27,8 @@ class Batch:
         next_features: Of o', float16, shape (B, F).
         next_proprio: Of o', float32, shape (B, P).
         expert: True for rows drawn from the expert pool (demos and human steps), bool, shape (B,).
+        imitation: Weight of each row in a mean over what is imitated, float32, shape (B,), 0 or more: 1, or, in a run
+            that weighs by progress, with a mean of 1 over the expert rows; 1 for rows that are none.
         human: True for ticks of the chunk that an operator executed, bool, shape (B, C); False past the end.
         label: False where a human step shows nothing about an entry of the action, for imitation: of an arm that was
             not in a hand, or, in a correction, of a discrete gripper that was not touched, or of a motion that the
@@ -49,6 +51,7 @@ class Batch:
     next_features: np.ndarray
     next_proprio: np.ndarray
     expert: np.ndarray
+    imitation: np.ndarray
     human: np.ndarray
     label: np.ndarray
     gripper_change: np.ndarray

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +18,9 @@ from robot_stack.config.files.library import config_root, names
 from robot_stack.config.resolve import load_run
 from robot_stack.config.robot import SimRobot
 from robot_stack.workcell.build import build_local_cell
+from tests.console.browser_store import fetch
 
+ROOT = Path(__file__).parents[2]
 RUNS = names("runs", (config_root(),))
 
 
@@ -96,6 +103,32 @@ def test_what_cannot_be_is_refused_in_words(
 def test_in_a_checkout_the_schemas_are_where_they_are(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkout = empty_folder / "hardware_configs"
     shutil.copytree(config_root(), checkout)
-    monkeypatch.setattr("robot_stack.cli.init.config_root", lambda: checkout)
+    for module in ("robot_stack.cli.init", "robot_stack.config.files.library"):
+        monkeypatch.setattr(f"{module}.config_root", lambda: checkout)
     assert main(["init", "mine"]) == 0
     assert (checkout / "runs" / "mine.yaml").is_file()
+
+
+def test_an_example_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--like", "fr3_table"]) == 1
+    assert "--like is 'fr3_table' without a NAME, must have one" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_without_a_name_a_page_tells_what_is_connected_until_it_is_ended(empty_folder: Path) -> None:
+    pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
+    words = [sys.executable, "-m", "robot_stack.cli.main", "init"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[0]
+            code, found = fetch(url, "api/found")
+            assert (code, {"arms", "cameras", "devices", "ports"} <= set(json.loads(found))) == (200, True)
+            code, page = fetch(url, "")
+            assert (code, b"A new cell" in page) == (200, True)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+    assert not list(empty_folder.iterdir())

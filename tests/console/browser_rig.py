@@ -33,7 +33,7 @@ PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 def picture(page, name: str) -> None:
     if PICTURES:
         Path(PICTURES).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=name.startswith("phone"))
+        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=name.startswith(("phone", "setup")))
 
 
 def word(page, text: str) -> None:

@@ -68,8 +68,10 @@ def test_batches_are_the_same_while_episodes_features_and_labels_arrive(device: 
     recorded, trunk = choose.draw(recordings(SPEC)), choose.draw(st.booleans())
     n_step = choose.draw(st.integers(1, 4))
     options = {"gamma": 0.9, "n_step": n_step, "chunk": choose.draw(st.sampled_from([1, n_step]))}
-    replay = Replay(SPEC, feature_size=FEATURES * trunk, keep_images=not trunk)
+    window = choose.draw(st.integers(0, 3))
+    replay = Replay(SPEC, feature_size=FEATURES * trunk, keep_images=not trunk, imitation_window=window)
     begin_all(replay, recorded)
+    replay.activate_scores("new")
     batches = DeviceBatches(replay, device)
     for number, item in enumerate(arrivals(choose, recorded, trunk=trunk)):
         take(replay, item)

@@ -7,7 +7,7 @@ import pytest
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
-from robot_stack.learner.settings import learning_settings, reward_rule
+from robot_stack.learner.settings import imitation_window, learning_settings, reward_rule
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError
@@ -92,6 +92,28 @@ def test_a_large_model_that_cannot_shape_is_refused_where_the_file_is_read(
 def test_how_answers_are_fused_can_be_chosen(fusion: str) -> None:
     words = [f"run.reward.rescore={{name: grm, settings: {{weights: {{model: any}}, fusion: {fusion}}}}}"]
     assert learning_settings(load_run("peg_insert", words)).rescore.fusion == fusion
+
+
+@pytest.mark.parametrize(
+    ("words", "window"),
+    [
+        ([], 0),
+        (["imitation.weights=equal"], 0),
+        (["imitation.weights=progress"], 10),
+        (["imitation.weights=progress", "run.algorithm.name=flow_bc", "algorithm.settings.chunk=15"], 15),
+        (["imitation.weights=progress", "run.algorithm.name=flow_bc", "algorithm.settings.chunk=8"], 10),
+    ],
+)
+def test_progress_weighs_over_a_second_or_a_longer_chunk(words: list[str], window: int) -> None:
+    resolved = load_run("peg_insert", words)
+    assert imitation_window(resolved, learning_settings(resolved)) == window
+
+
+def test_weights_that_do_not_exist_are_refused_with_their_place() -> None:
+    with pytest.raises(
+        ConfigError, match=r"imitation\.weights: input should be 'equal' or 'progress' \(got 'reward'\)"
+    ):
+        load_run("peg_insert", ["imitation.weights=reward"])
 
 
 def test_who_reads_no_reward_takes_every_form_of_it() -> None:

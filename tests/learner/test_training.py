@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.tiny_run import write_run
@@ -105,6 +106,29 @@ def test_what_the_signals_of_a_run_need_goes_to_the_actor_with_its_parameters(
     finally:
         run.close()
     assert {name.partition(".")[0] for name in params.tensors} == parts
+
+
+def test_what_is_cloned_before_online_training_is_weighed_by_the_progress_model_that_is_fitted_first(
+    tmp_path: Path,
+) -> None:
+    weights, trained = {}, {}
+    for name in ("equal", "progress"):
+        learner = (
+            "run.algorithm={name: bc, settings: {pretrain_updates: 20, batch_size: 32, hidden: [32, 32], head: 8}}"
+        )
+        driven = Driven(tmp_path / name, write_run(tmp_path / name, learner, f"run.imitation.weights={name}"))
+        try:
+            driven.demonstrate()
+            driven.start()
+            assert driven.loop.updates == 20
+            weights[name] = driven.replay.sample(np.random.default_rng(0), 64, gamma=0.9).imitation
+            trained[name] = driven.loop.updater.learner.actor_tensors()
+        finally:
+            driven.close()
+    assert (weights["equal"] == 1.0).all()
+    assert weights["progress"].mean() == pytest.approx(1.0, rel=1e-4)
+    assert weights["progress"].std() > 0.1
+    assert any(not np.array_equal(trained["equal"][key], value) for key, value in trained["progress"].items())
 
 
 def test_an_error_in_the_ingest_thread_ends_the_run_after_a_checkpoint(

@@ -13,6 +13,7 @@ from policies.registry import ALGORITHMS, BC, find_algorithm
 from reward_models.live import LIVE_MODELS
 from reward_models.vlm.registry import FAMILIES
 from robot_stack import plugins
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import config_root
 from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.resolve import load_run
@@ -108,6 +109,34 @@ def test_a_name_of_two_packages_is_refused(install: Install) -> None:
     for package in ("one_pkg", "two_pkg"):
         install(package, f"[robot_stack.algorithms]\nsame = {package}:PART\n", "")
     assert "registered by one_pkg 2.0 and by two_pkg 2.0" in mistake("same")
+
+
+SURE = """
+from dataclasses import replace
+from reward_models.live import PROGRESS
+from reward_models.progress.config import ProgressConfig
+
+class Settings(ProgressConfig):
+    part = "sure"
+
+PART = replace(PROGRESS, config=Settings, says_progress=False)
+"""
+
+
+def test_weights_by_progress_are_refused_where_no_reward_model_says_progress(install: Install, tmp_path: Path) -> None:
+    install("sure_pkg", "[robot_stack.live_reward_models]\nsure = sure_pkg:PART\n", SURE)
+    (tmp_path / "runs").mkdir()
+    text = (config_root() / "runs" / "peg_insert.yaml").read_text() + "imitation:\n  weights: progress\n"
+    (tmp_path / "runs" / "mine.yaml").write_text(text.replace("name: progress", "name: sure"))
+    line = len(text.splitlines())
+    with pytest.raises(ConfigError) as refused:
+        load_checked("mine", root=tmp_path)
+    said = str(refused.value)
+    assert f"mine.yaml:{line}:12: run.imitation.weights: input is 'progress' with reward model 'sure'" in said
+    assert "must be 'equal'; or take reward model 'progress'" in said
+    assert load_checked("mine", ["imitation.weights=equal"], root=tmp_path).run.reward.name == "sure"
+    large = "run.reward.rescore={name: vlac, settings: {server: {url: 'http://127.0.0.1:8000/v1', model: any}}}"
+    assert load_checked("mine", [large], root=tmp_path).run.imitation.weights == "progress"
 
 
 ARM = """

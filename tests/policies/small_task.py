@@ -41,6 +41,7 @@ def random_batch(seed: int, rows: int = 16, *, expert_rows: int = 8) -> TensorBa
         next_features=normal(rows, FEATURES),
         next_proprio=normal(rows, PROPRIO),
         expert=torch.arange(rows) < expert_rows,
+        imitation=torch.ones(rows),
         human=(torch.arange(rows) < expert_rows)[:, None],
         label=torch.ones(rows, ACTIONS, dtype=torch.bool),
         gripper_change=torch.zeros(rows, 0, dtype=torch.bool),

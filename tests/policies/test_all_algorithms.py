@@ -151,6 +151,45 @@ def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
     assert network.chunk == case.chunk
 
 
+def test_what_is_imitated_is_weighed_row_by_row(case: Case) -> None:
+    imitates = {"bc_weight": 1.0} if "bc_weight" in ALGORITHMS[case.name].config.model_fields else {}
+    chunk = {"chunk": case.chunk} if case.chunk > 1 else {}
+    equal, weighed = (make(case.name, case.spec, **imitates, **chunk) for _ in range(2))
+    for number in range(6):
+        rows = case.batch(number)
+        weight = torch.where(rows.expert, torch.linspace(0.0, 2.0, len(rows.expert)), torch.ones(()))
+        equal.update(rows)
+        weighed.update(replace(rows, imitation=weight))
+    same = [np.array_equal(equal.actor_tensors()[key], value) for key, value in weighed.actor_tensors().items()]
+    assert not all(same)
+
+
+def test_the_margin_around_a_choice_of_a_gripper_is_weighed_too() -> None:
+    first, other = (make("rlpd", TWO_ARMS, bc_weight=0.0) for _ in range(2))
+    rows = batch(0, TWO_ARMS)
+    first.update(rows)
+    other.update(replace(rows, imitation=torch.linspace(0.0, 2.0, len(rows.expert))))
+    differ = [
+        name
+        for name, value in first.policy.state_dict().items()
+        if not torch.equal(value, other.policy.state_dict()[name])
+    ]
+    assert differ
+    assert all(name.startswith("gripper") for name in differ)
+
+
+def test_a_cloned_row_of_no_weight_teaches_nothing() -> None:
+    for name in ("act", "bc", "flow_bc", "hg_dagger"):
+        first, other = make(name), make(name)
+        for number in range(3):
+            rows = batch(number)
+            weight, action = rows.imitation.clone(), rows.action.clone()
+            weight[2], action[2] = 0.0, -rows.action[2]
+            first.update(replace(rows, imitation=weight))
+            other.update(replace(rows, imitation=weight, action=action))
+        assert all(np.array_equal(first.actor_tensors()[key], value) for key, value in other.actor_tensors().items())
+
+
 def test_settings_have_what_the_update_loop_reads(name: str) -> None:
     config = make(name).config
     sampling = config.sampling

@@ -42,6 +42,7 @@ def decisions(rng: np.random.Generator, rows: int = 64) -> TensorBatch:
         next_features=state,
         next_proprio=proprio,
         expert=everyone,
+        imitation=torch.ones(rows),
         human=everyone[:, None].repeat(1, CHUNK),
         label=torch.ones(rows, CHUNK, dtype=torch.bool),
         gripper_change=nothing[:, None][:, :0],

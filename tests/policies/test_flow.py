@@ -38,16 +38,17 @@ class Linear(nn.Module):
         return 0.3 * point.sin() - time
 
 
-def test_loss_is_the_weighted_square_to_the_straight_line() -> None:
+@pytest.mark.parametrize("rows", [[1.0, 1.0, 1.0], [0.5, 1.5, 1.0], [0.0, 2.0, 1.0]])
+def test_loss_is_the_weighted_square_to_the_straight_line(rows: list[float]) -> None:
     rng = np.random.default_rng(0)
     velocity, noise, chunk = (rng.normal(size=(3, 4)) for _ in range(3))
     weight = np.array([[1.0, 1, 0, 0], [2.0, 1, 1, 0], [0.0, 0, 0, 0]])
     by_hand = 0.0
     for row in range(2):  # the last shows nothing
         errors = [(velocity[row, j] - (chunk[row, j] - noise[row, j])) ** 2 * weight[row, j] for j in range(4)]
-        by_hand += sum(errors) / sum(weight[row]) / 2
+        by_hand += rows[row] * sum(errors) / sum(weight[row]) / 2
     tensors = (torch.from_numpy(each) for each in (velocity, noise, chunk, weight))
-    assert float(flow_loss(*tensors, torch.tensor(2.0))) == pytest.approx(by_hand)
+    assert float(flow_loss(*tensors, torch.tensor(rows), torch.tensor(2.0))) == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10])
@@ -155,9 +156,9 @@ def test_rare_presses_count_as_much_as_frequent_ones_over_all_ticks() -> None:
 
 def test_entries_without_weight_add_nothing_to_the_loss() -> None:
     made = batch(0, SPEC, 3)
-    weight, zero = chunk_weight(made, SPEC, ALONE), torch.zeros_like(made.action)
+    weight, zero, eight = chunk_weight(made, SPEC, ALONE), torch.zeros_like(made.action), torch.tensor(8.0)
     losses = [
-        float(flow_loss(zero, zero, torch.where(weight > 0, made.action, zero + tail), weight, torch.tensor(8.0)))
+        float(flow_loss(zero, zero, torch.where(weight > 0, made.action, zero + tail), weight, torch.ones(16), eight))
         for tail in (0.0, 5.0)
     ]
     assert losses[0] == losses[1] > 0

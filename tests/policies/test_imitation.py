@@ -19,25 +19,33 @@ def test_imitation_loss_is_huber_over_expert_rows_only() -> None:
     expert = torch.tensor([True, True, False])
     first = 0.5 * 0.1**2 / 0.2 + (0.5 - 0.1)  # quadratic up to 0.2, linear beyond
     second = 0.3 - 0.1
-    assert float(imitation_loss(mean, action, expert[:, None], ALONE)) == pytest.approx((first + second) / 2)
+    loss = imitation_loss(mean, action, expert[:, None], torch.ones(3), ALONE)
+    assert float(loss) == pytest.approx((first + second) / 2)
 
 
 def test_imitation_loss_without_expert_rows_is_zero() -> None:
     nobody = torch.zeros(4, dtype=torch.bool)
-    loss = imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), nobody[:, None], ALONE)
+    loss = imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), nobody[:, None], torch.ones(4), ALONE)
     assert float(loss) == 0.0
+
+
+def test_imitation_loss_is_a_weighted_mean_over_rows() -> None:
+    mean, action = torch.tensor([[0.3, 0.0], [0.5, 0.0], [9.0, 9.0]]), torch.zeros(3, 2)
+    expert = torch.tensor([True, True, True])
+    loss = imitation_loss(mean, action, expert[:, None], torch.tensor([0.6, 2.4, 0.0]), ALONE)
+    assert float(loss) == pytest.approx((0.6 * (0.3 - 0.1) + 2.4 * (0.5 - 0.1)) / 3)
 
 
 def test_entries_without_a_label_do_not_count() -> None:
     mean, action = torch.tensor([[0.0, 9.0], [0.3, 0.0]]), torch.zeros(2, 2)
     labelled = torch.tensor([[True, False], [True, True]])
-    assert float(imitation_loss(mean, action, labelled, ALONE)) == pytest.approx((0.3 - 0.1) / 2)
+    assert float(imitation_loss(mean, action, labelled, torch.ones(2), ALONE)) == pytest.approx((0.3 - 0.1) / 2)
 
 
 def test_an_expert_row_without_any_label_does_not_make_the_others_count_less() -> None:
     mean, action = torch.tensor([[0.3, 0.0], [9.0, 9.0]]), torch.zeros(2, 2)
     labelled = torch.tensor([[True, True], [False, False]])
-    assert float(imitation_loss(mean, action, labelled, ALONE)) == pytest.approx(0.3 - 0.1)
+    assert float(imitation_loss(mean, action, labelled, torch.ones(2), ALONE)) == pytest.approx(0.3 - 0.1)
 
 
 def test_rare_choices_of_a_gripper_weigh_as_much_as_frequent_ones_up_to_a_limit() -> None:

@@ -59,6 +59,7 @@ def transitions(rng: np.random.Generator, count: int) -> TensorBatch:
         next_features=after,
         next_proprio=after,
         expert=none,
+        imitation=torch.ones(count),
         human=none[:, None],
         label=torch.ones(count, 2, dtype=torch.bool),
         gripper_change=torch.zeros(count, 0, dtype=torch.bool),

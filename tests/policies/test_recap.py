@@ -89,7 +89,8 @@ def test_the_flow_is_told_what_was_judged_and_clones_what_was_done() -> None:
     with torch.no_grad(), fast("cpu"):
         state = twin.policy.told(rows.features, rows.proprio, worth)
         velocity = twin.policy.field(state, on_line(noise, rows.action, time), time)
-        wanted = flow_loss(velocity, noise, rows.action, rows.label.float(), torch.tensor(float(len(worth))))
+        count = torch.tensor(float(len(worth)))
+        wanted = flow_loss(velocity, noise, rows.action, rows.label.float(), torch.ones(len(worth)), count)
     assert float(learner.update(rows)["actor_loss"]) == pytest.approx(float(wanted), rel=1e-5)
 
 

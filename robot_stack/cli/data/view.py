@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
-import signal
-import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from robot_stack.cli.data.common import Said, find_data, run_of
+from robot_stack.cli.page import serve_page
 from robot_stack.config.resolve import load_resolved
-from robot_stack.console.access import Gate, is_local
+from robot_stack.console.access import Gate
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
@@ -19,17 +17,12 @@ from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import Credentials, actor_credentials
 from robot_stack.transport.calls import LearnerAwayError, send_label, send_mark
-from robot_stack.types.errors import ConfigError, RobotError
-
-if TYPE_CHECKING:
-    from robot_stack.console.serving import AppServer  # a bare installation has no server
+from robot_stack.types.errors import ConfigError
 
 Annotation = TypeVar("Annotation", contravariant=True)
 
 NAME = "browser"
 """Of this peer, for a learner."""
-CHECK_S = 0.5
-TOKEN_BYTES = 16
 
 
 def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
@@ -40,7 +33,6 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
         StackError: If there are no episodes.
     """
     try:
-        from robot_stack.console import serving
         from robot_stack.console.browser.app import Browser
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is missing, must be installed; pip install 'robot-stack[console]'") from error
@@ -52,36 +44,15 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
         relabels = Relabels(view.paths, partial(tell, send_label))
         staging = Staging(view.paths, resolved.task.stages, partial(tell, send_mark))
     maker = Maker(out or (view.root.with_name(f"{view.root.name}-made") if run is None else run / "made"))
-    token = "" if is_local(host) else secrets.token_urlsafe(TOKEN_BYTES)
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    try:
-        listening = serving.listen(address)
-    except RobotError as error:
-        raise ConfigError(
-            f"address of the page is {address}, must be free and this machine's; choose another --host or --port"
-        ) from error
-    gate = Gate(token, listening.getsockname()[1])
     catalogue = Catalogue(view)
     catalogue.refresh()
-    relabels.open()
-    browser = Browser(catalogue, relabels, staging, maker, gate, name)
-    with serving.AppServer(browser.app(), listening, browser.run) as server:
-        print(f"{serving.page_address(listening, host, token)}  (Ctrl-C ends it)", flush=True)
-        _serve(server)
-    browser.close()
+
+    def make(gate: Gate) -> Browser:
+        relabels.open()
+        return Browser(catalogue, relabels, staging, maker, gate, name)
+
+    serve_page(host, port, make)
     return Said(document={"folder": str(view.root)}, lines=[f"Next: robot-stack data list {name}"])
-
-
-def _serve(server: AppServer) -> None:
-    """Wait until Ctrl-C or a polite kill, also where the shell has made this process deaf to Ctrl-C."""
-    over = threading.Event()
-    before = {each: signal.signal(each, lambda *_: over.set()) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        while not over.wait(CHECK_S):
-            server.check()
-    finally:
-        for each, old in before.items():
-            signal.signal(each, old)
 
 
 class _Send(Protocol[Annotation]):

@@ -23,7 +23,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     view = words.add_parser("view", help=text, description=text)
     view.add_argument("name", metavar="DATA", help=DATA)
     view.add_argument(
-        "--port", type=_port, default=8643, metavar="N", help="of the page; another if it is taken (8643)"
+        "--port", type=port_number, default=8643, metavar="N", help="of the page; another if it is taken (8643)"
     )
     view.add_argument("--host", default="127.0.0.1", help="beyond this machine the page asks for a token (127.0.0.1)")
     view.add_argument("--out", type=Path, metavar="FOLDER", help="where trims and exports go (beside the episodes)")
@@ -78,7 +78,8 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     _add_json(come)
 
 
-def _port(text: str) -> int:
+def port_number(text: str) -> int:
+    """Parse the port of a page."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"port is {text!r}, must be a whole number up to 65535; 0 takes any free one")
     return int(text)

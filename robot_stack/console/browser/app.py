@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from robot_stack.console.access import Gate
-from robot_stack.console.browser.asked import MAX_BYTES, Asked, Export, Mark, Nothing, Prefer, Relabel, Trims, asked
+from robot_stack.console.browser.asked import Asked, Export, Mark, Nothing, Prefer, Relabel, Trims, asked
 from robot_stack.console.browser.comparing import Comparing
 from robot_stack.console.browser.listed import listed
 from robot_stack.console.browser.making import Maker
@@ -31,8 +31,7 @@ from robot_stack.console.browser.played import played
 from robot_stack.console.browser.projector import Projector
 from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
-from robot_stack.console.messages import PageError
-from robot_stack.console.web import BROWSER, HEADERS, JSON, STATIC, PageFiles, answer_of, guarded, refuse_host
+from robot_stack.console.web import BROWSER, HEADERS, STATIC, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.errors import StackError
@@ -144,29 +143,29 @@ class Browser:
             "keys": KEYS,
             "stages": self._staging.names,
         }
-        return answer_of({**about, **content, **waiting})
+        return json_answer({**about, **content, **waiting})
 
     async def _pair(self, request: Request) -> Response:
         pair, answers = await asyncio.to_thread(self._comparing.next)
         shown = None if pair is None else [{"episode": each.episode_id, "frame": each.frame} for each in pair]
-        return answer_of({"pair": shown, "answers": answers})
+        return json_answer({"pair": shown, "answers": answers})
 
     # what is done --------------------------------------------------------------------------------------------------
     async def _label(self, request: Request) -> Response:
         said = await _body(Relabel, request)
         self._catalogue.view.check_there([said.episode])
         self._relabels.say(said.episode, said.verdict, time.monotonic_ns(), time.time())
-        return answer_of(self._relabels.to_json(time.monotonic_ns()))
+        return json_answer(self._relabels.to_json(time.monotonic_ns()))
 
     async def _undo(self, request: Request) -> Response:
         await _body(Nothing, request)
         self._relabels.undo(time.monotonic_ns(), time.time())
-        return answer_of(self._relabels.to_json(time.monotonic_ns()))
+        return json_answer(self._relabels.to_json(time.monotonic_ns()))
 
     async def _mark(self, request: Request) -> Response:
         said = await _body(Mark, request)
         await asyncio.to_thread(self._set_mark, said)
-        return answer_of({})
+        return json_answer({})
 
     def _set_mark(self, said: Mark) -> None:
         view, now_unix_s = self._catalogue.view, time.time()
@@ -186,16 +185,16 @@ class Browser:
             stamp_unix_s=time.time(),
         )
         await asyncio.to_thread(self._comparing.say, preference)
-        return answer_of({})
+        return json_answer({})
 
     async def _trim(self, request: Request) -> Response:
         said = await _body(Trims, request)
         trims = {name: (each.first, each.last) for name, each in said.trims.items()}
-        return answer_of(await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims))
+        return json_answer(await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims))
 
     async def _export(self, request: Request) -> Response:
         said = await _body(Export, request)
-        return answer_of(await asyncio.to_thread(self._maker.export, self._catalogue.view, said.episode, said.format))
+        return json_answer(await asyncio.to_thread(self._maker.export, self._catalogue.view, said.episode, said.format))
 
 
 async def _body(kind: type[Asked], request: Request) -> Asked:
@@ -204,11 +203,4 @@ async def _body(kind: type[Asked], request: Request) -> Asked:
     Raises:
         PageError: If it is too long, not declared as JSON, or not of this kind.
     """
-    if request.headers.get("content-type", "") != JSON:
-        raise PageError(f"content type is not {JSON}, must be; reload the page")
-    raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > MAX_BYTES:
-            raise PageError(f"request is longer than {MAX_BYTES} bytes, must be shorter; trim fewer episodes at once")
-    return asked(kind, raw)
+    return asked(kind, await json_body(request))

@@ -10,7 +10,6 @@ from robot_stack.console.messages import Count, EpisodeId, PageError, PageMessag
 from robot_stack.types.event import Verdict
 from robot_stack.types.preferences import Further
 
-MAX_BYTES = 65_536
 MAX_TRIMS = 500
 
 

@@ -21,7 +21,7 @@ TURNING = ("revolute", "continuous")
 
 
 @dataclass(slots=True, kw_only=True)
-class _Joint:
+class UrdfJoint:
     """A <joint> element, as the URDF has it."""
 
     name: str
@@ -33,6 +33,10 @@ class _Joint:
     axis: tuple[float, ...] = (1.0, 0.0, 0.0)
     """URDF's default."""
     mimics: str = ""
+    factor: float = 1.0
+    """Of the angle of the joint that it follows."""
+    offset: float = 0.0
+    """Added to that."""
 
 
 def chain_of_urdf(text: str, *, base_link: str, tcp_link: str, names: Sequence[str], source: str) -> Chain:
@@ -48,7 +52,7 @@ def chain_of_urdf(text: str, *, base_link: str, tcp_link: str, names: Sequence[s
     Raises:
         ConfigError: Naming the line, if the text is no URDF or has no such chain of revolute joints.
     """
-    reader = _Reader(source)
+    reader = UrdfReader(source)
     reader.read(text)
     way = reader.way(base_link, tcp_link)
     moving = [joint for joint in way if joint.kind != "fixed"]
@@ -72,27 +76,33 @@ def chain_of_urdf(text: str, *, base_link: str, tcp_link: str, names: Sequence[s
     return Chain(joints, before)
 
 
-class _Reader:
+class UrdfReader:
     """A reader that gathers the links and joints of one URDF."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._parser = expat.ParserCreate()
-        self._open: list[str] = []
-        self._joint: _Joint | None = None
-        self._links: set[str] = set()
-        self._joints: dict[str, _Joint] = {}
+        self.inside: list[str] = []
+        self._joint: UrdfJoint | None = None
+        self.links: set[str] = set()
+        self.joints: dict[str, UrdfJoint] = {}
         """By child link."""
 
     def error(self, line: int, text: str) -> ConfigError:
+        """Return an error that names source and line."""
         return ConfigError(f"{self._source}:{line}: {text}")
 
     def read(self, text: str) -> None:
+        """Read a whole URDF.
+
+        Raises:
+            ConfigError: Naming the line of what is wrong.
+        """
         if len(text) > LARGEST_BYTES:
             raise self.error(1, f"URDF has {len(text)} characters, must have at most {LARGEST_BYTES}")
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
+        self._parser.StartElementHandler = self.start
+        self._parser.EndElementHandler = self.end
         try:
             self._parser.Parse(text, True)
         except expat.ExpatError as problem:
@@ -101,15 +111,15 @@ class _Reader:
         except UnicodeEncodeError:
             raise self.error(1, "URDF holds a character that is no text, must be UTF-8; write it again") from None
 
-    def way(self, base_link: str, tcp_link: str) -> list[_Joint]:
+    def way(self, base_link: str, tcp_link: str) -> list[UrdfJoint]:
         """Return the joints from base to tip, found by going from the tip to the base."""
         for link in (base_link, tcp_link):
-            if link not in self._links:
-                raise self.error(1, f"link is {link!r}, must be one of {sorted(self._links)}; correct the robot file")
-        way: list[_Joint] = []
+            if link not in self.links:
+                raise self.error(1, f"link is {link!r}, must be one of {sorted(self.links)}; correct the robot file")
+        way: list[UrdfJoint] = []
         link = tcp_link
         while link != base_link:
-            joint = self._joints.get(link)
+            joint = self.joints.get(link)
             if joint is None or joint in way:
                 end = "runs in a circle" if joint is not None else f"ends at {link}"
                 raise self.error(1, f"way from {tcp_link} down {end}, must lead to {base_link}; correct the links")
@@ -120,48 +130,52 @@ class _Reader:
     def _refuse_doctype(self, *_: object) -> None:
         raise self.error(self._parser.CurrentLineNumber, "DOCTYPE is given, must not be in a URDF; remove it")
 
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        line, depth = self._parser.CurrentLineNumber, len(self._open)
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Take the beginning of an element."""
+        line, depth = self._parser.CurrentLineNumber, len(self.inside)
         if depth == 0 and tag != "robot":
             raise self.error(line, f"outermost element is <{tag}>, must be <robot>; give a URDF")
-        self._open.append(tag)
+        self.inside.append(tag)
         if depth == 1 and tag == "link":
-            self._links.add(self._attribute(attributes, tag, "name"))
+            self.links.add(self._attribute(attributes, tag, "name"))
         elif depth == 1 and tag == "joint":
             name = self._attribute(attributes, tag, "name")
-            self._joint = _Joint(name=name, kind=self._attribute(attributes, tag, "type"), line=line)
+            self._joint = UrdfJoint(name=name, kind=self._attribute(attributes, tag, "type"), line=line)
         elif depth == 2 and self._joint is not None:
             self._inside_joint(self._joint, tag, attributes)
 
-    def _inside_joint(self, joint: _Joint, tag: str, attributes: dict[str, str]) -> None:
+    def _inside_joint(self, joint: UrdfJoint, tag: str, attributes: dict[str, str]) -> None:
         if tag == "parent":
             joint.parent = self._attribute(attributes, tag, "link")
         elif tag == "child":
             joint.child = self._attribute(attributes, tag, "link")
         elif tag == "mimic":
             joint.mimics = self._attribute(attributes, tag, "joint")
+            joint.factor = self.numbers(attributes, tag, "multiplier", (1.0,))[0]
+            joint.offset = self.numbers(attributes, tag, "offset", (0.0,))[0]
         elif tag == "axis":
-            joint.axis = self._three(attributes, tag, "xyz", joint.axis)
+            joint.axis = self.numbers(attributes, tag, "xyz", joint.axis)
             if not any(joint.axis):
                 raise self.error(self._parser.CurrentLineNumber, f"axis of joint {joint.name} is zero, must not be")
         elif tag == "origin":
             joint.origin = transform_of(
-                self._three(attributes, tag, "xyz", (0.0, 0.0, 0.0)),
-                self._three(attributes, tag, "rpy", (0.0, 0.0, 0.0)),
+                self.numbers(attributes, tag, "xyz", (0.0, 0.0, 0.0)),
+                self.numbers(attributes, tag, "rpy", (0.0, 0.0, 0.0)),
             )
 
-    def _end(self, tag: str) -> None:
-        self._open.pop()
+    def end(self, tag: str) -> None:
+        """Take the end of an element."""
+        self.inside.pop()
         joint = self._joint
-        if len(self._open) != 1 or tag != "joint" or joint is None:
+        if len(self.inside) != 1 or tag != "joint" or joint is None:
             return
         self._joint = None
         if not joint.parent or not joint.child:
             raise self.error(joint.line, f"joint {joint.name} lacks parent or child, must have both; add it")
-        if joint.child in self._joints:
-            other = self._joints[joint.child].name
+        if joint.child in self.joints:
+            other = self.joints[joint.child].name
             raise self.error(joint.line, f"link {joint.child} hangs on {other} and {joint.name}, must hang on one")
-        self._joints[joint.child] = joint
+        self.joints[joint.child] = joint
 
     def _attribute(self, attributes: dict[str, str], tag: str, key: str) -> str:
         value = attributes.get(key, "")
@@ -169,7 +183,8 @@ class _Reader:
             raise self.error(self._parser.CurrentLineNumber, f"<{tag}> has no {key}, must have one; add it")
         return value
 
-    def _three(self, attributes: dict[str, str], tag: str, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    def numbers(self, attributes: dict[str, str], tag: str, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the finite numbers of an attribute, as many as its default has, or the default."""
         text = attributes.get(key)
         if text is None:
             return default
@@ -177,7 +192,7 @@ class _Reader:
             values = tuple(float(word) for word in text.split())
         except ValueError:
             values = ()
-        if len(values) != 3 or not all(math.isfinite(value) for value in values):
-            line = self._parser.CurrentLineNumber
-            raise self.error(line, f"{key} of <{tag}> is {text!r}, must be three finite numbers; correct it")
+        if len(values) != len(default) or not all(math.isfinite(value) for value in values):
+            line, count = self._parser.CurrentLineNumber, "three finite numbers" if len(default) == 3 else "finite"
+            raise self.error(line, f"{key} of <{tag}> is {text!r}, must be {count}; correct it")
         return values

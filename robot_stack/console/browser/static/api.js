@@ -17,7 +17,7 @@ async function ask(path, options = {}) {
   try {
     answer = await fetch(path, { ...options, headers: { ...options.headers, Authorization: `Bearer ${used}` } });
   } catch (error) {
-    throw new Error("the server of this page does not answer; see whether its command still runs", { cause: error });
+    throw new Error("the server does not answer; is the command that printed this page's address still running?", { cause: error });
   }
   if (answer.status === 401 && used !== token) return ask(path, options);  // another was given meanwhile
   if (answer.status === 401) throw new TokenNeeded(await answer.text());

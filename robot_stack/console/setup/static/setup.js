@@ -1,0 +1,307 @@
+// The set-up page: what was found becomes choices, choices become the text of files, and only the last button writes.
+import { TokenNeeded, get, getBytes, post, useToken } from "./api.js";
+import { Box } from "./box.js";
+import { CameraCard } from "./cards.js";
+
+const at = (id) => document.getElementById(id);
+const PREVIEW_MS = 300;
+const MOVED_TICKS = 40;
+const HELD = { gamepad: "gamepad", keyboard: "keyboard", "pedal.match": "pedal", "keyboard.match": "keyboard beside it", match: "device" };
+
+let found = null;
+let cards = [];
+let heard = { images: [], speaks: [], robot: "" };
+let positions = {};  // port -> id -> ticks, when it was asked last
+let timer = 0, turn = 0;
+const box = new Box(at("top"), at("side"), at("corners"), () => changed());
+
+function notice(text) {
+  at("notice").textContent = text;
+  at("notice").hidden = !text;
+}
+
+function fail(error) {
+  if (error instanceof TokenNeeded) at("gate").hidden = false;
+  else notice(error.message);
+}
+
+function options(select, entries, chosen) {
+  const kept = chosen ?? select.value;
+  select.replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
+  if (entries.some(([value]) => value === kept)) select.value = kept;
+}
+
+const arm = () => found.arms.find(({ file }) => file === at("robot").value);
+const device = () => found.teleops.find(({ file }) => file === at("teleop").value);
+
+function line(id, text) {
+  const item = document.createElement("li");
+  item.textContent = text;
+  at(id).append(item);
+}
+
+// Arm ---------------------------------------------------------------------------------------------------------------
+function layArms(chosen) {
+  const speaks = new Set(heard.speaks);
+  const mark = ({ file, on_port: onPort }) => speaks.has(file) ? " · its joints are published now" : onPort ? " · at a USB port, without ROS" : "";
+  const order = [...found.arms].sort((one, other) => speaks.has(other.file) - speaks.has(one.file));
+  options(at("robot"), order.map((each) => [each.file, each.file + mark(each)]), chosen);
+}
+
+async function listen() {
+  at("listen").disabled = true;
+  at("heard").textContent = "Listening for some seconds …";
+  try {
+    heard = await post("/api/ros", { domain: Number(at("domain").value) });
+    const topics = Object.keys(heard.joints);
+    const cameras = heard.images.length === 1 ? "one topic with images" : `${heard.images.length} topics with images`;
+    const described = heard.robot ? `; the robot is described as ${heard.robot}` : "";
+    at("heard").textContent = topics.length
+      ? `Joint states on ${topics.join(", ")}${described}; ${cameras}. ${said()}`
+      : `Nobody publishes joint states on domain ${at("domain").value}; ${cameras}. Is the driver running there, in a shell with robot-stack env?`;
+    const named = heard.speaks.find((file) => file === heard.robot) || (heard.speaks.length === 1 ? heard.speaks[0] : undefined);
+    layArms(named);
+    layCameras();
+    if (named) choseArm();
+  } catch (error) {
+    at("heard").textContent = "";
+    fail(error);
+  }
+  at("listen").disabled = false;
+}
+
+function said() {
+  if (!heard.speaks.length) return "No robot file has these joints: write one, docs/adding.md.";
+  if (heard.speaks.includes(heard.robot)) return `They are those of ${heard.robot}, which is chosen.`;
+  if (heard.speaks.length === 1) return `They are those of ${heard.speaks[0]}.`;
+  return `They are those of ${heard.speaks.join(", ")}: choose the one that stands here.`;
+}
+
+function choseArm() {
+  const chosen = arm();
+  layPort("arm-port", chosen.on_port, "arm");
+  box.place(chosen.first_box, chosen.home_m);
+  at("box-said").textContent = chosen.home_m
+    ? "The dot is the tool at home, as the robot's file has it. Draw the box in which the task is done; measure it later with calibrate workspace."
+    : "This robot's file does not tell where its tool is at home: measure the box with calibrate workspace before anything moves.";
+  const fits = found.tasks.find(({ feels_force: feels }) => feels === chosen.feels_force) || found.tasks[0];
+  at("task").value = fits.run;
+  at("safety").value = chosen.on_port && found.safety.includes("so101") ? "so101" : "table";
+  if (chosen.on_port && found.teleops.some(({ file }) => file === "so101_leader")) at("teleop").value = "so101_leader";
+  choseDevice();
+}
+
+// Serial ports ------------------------------------------------------------------------------------------------------
+function layPort(id, wanted, whose) {
+  const place = at(id);
+  place.replaceChildren();
+  if (!wanted) return;
+  const port = Object.assign(document.createElement("select"), { id: `${id}-port` });
+  const file = Object.assign(document.createElement("select"), { id: `${id}-file` });
+  options(port, found.ports.map((each) => [each, each.split("/").pop()]));
+  options(file, found.calibrations.map((each) => [each, each.split("/").slice(-2).join("/")]));
+  const kind = whose === "arm" ? "/robots/" : "/teleoperators/";
+  const first = found.calibrations.find((each) => each.includes(kind));
+  if (first) file.value = first;
+  if (whose !== "arm" && found.ports.length > 1) port.value = found.ports[1];
+  for (const [select, text] of [[port, `Serial port of the ${whose}`], [file, `Calibration of the ${whose}`]]) {
+    const row = document.createElement("p");
+    const label = Object.assign(document.createElement("label"), { htmlFor: select.id, textContent: `${text} ` });
+    row.append(label, select);
+    select.addEventListener("change", changed);
+    place.append(row);
+  }
+  const ask = Object.assign(document.createElement("button"), { type: "button", textContent: "which port is which?" });
+  const answer = Object.assign(document.createElement("p"), { className: "soft" });
+  answer.setAttribute("role", "status");
+  answer.textContent = found.ports.length ? "Asks the servos where they stand, and moves nothing." : "No serial port is plugged in: plug the arm in and look again.";
+  ask.disabled = !found.ports.length;
+  ask.addEventListener("click", () => askServos(answer));
+  place.append(ask, answer);
+}
+
+async function askServos(answer) {
+  const lines = [];
+  let asked = false;
+  for (const port of found.ports) {
+    const name = port.split("/").pop();
+    try {
+      const now = await post("/api/servos", { port });
+      const before = positions[port];
+      const count = Object.keys(now).length;
+      const moved = before && Object.keys(now).some((id) => Math.abs(now[id] - before[id]) > MOVED_TICKS);
+      lines.push(`${name}: ${count === 1 ? "one servo answers" : `${count} servos answer`}${moved ? ", and THIS ONE HAS MOVED" : ""}`);
+      positions[port] = now;
+      asked = asked || Boolean(before);
+    } catch (error) {
+      if (error instanceof TokenNeeded) { fail(error); return; }
+      lines.push(`${name}: ${error.message}`);
+    }
+  }
+  answer.textContent = `${lines.join(" · ")}${asked ? "" : " · now move one arm by hand and ask again"}`;
+}
+
+const portOf = (id) => at(`${id}-port`) ? { port: at(`${id}-port`).value, calibration: at(`${id}-file`).value } : null;
+
+// Cameras -----------------------------------------------------------------------------------------------------------
+function layCameras() {
+  const before = new Map(cards.map((card) => [card.key, card]));
+  const here = found.cameras.map((each) => ({ key: each.name, called: each.name, said: { model: each.model, serial: each.serial, device: each.device },
+    take: async () => new Blob([await getBytes(`/api/picture?camera=${encodeURIComponent(each.name)}`)], { type: "image/jpeg" }) }));
+  const topics = heard.images.map((each) => ({ key: each.topic, called: each.topic, problem: each.problem,
+    said: { model: each.model, topic: each.topic }, jpeg: each.jpeg }));
+  cards = [...here, ...topics].map((each) => before.get(each.key) || new CameraCard(each, changed, fail));
+  const fresh = cards.filter((card) => !before.has(card.key));
+  fresh.forEach((card) => card.suggest(cards, { byName: true }));
+  fresh.filter((card) => !card.use).forEach((card) => card.suggest(cards, { byName: false }));
+  at("cameras").replaceChildren(...cards.map((card) => card.element));
+  at("no-camera").hidden = cards.length > 0;
+}
+
+// The hand ----------------------------------------------------------------------------------------------------------
+function choseDevice() {
+  const chosen = device();
+  layPort("leader-port", chosen.on_port, "leader");
+  at("matched").replaceChildren();
+  for (const keys of chosen.matched) {
+    const key = keys.join(".");
+    const row = document.createElement("p");
+    const select = Object.assign(document.createElement("select"), { id: `match-${key}` });
+    select.dataset.key = key;
+    const what = key === "match" ? HELD[chosen.kind] || HELD.match : HELD[key];
+    const fits = found.devices.filter(({ kind }) => key === "match" ? kind === chosen.kind : key === "pedal.match" ? kind !== "gamepad" && kind !== "spacemouse" : kind === "keyboard" || kind === "buttons");
+    options(select, [["", "as the file has it"], ...fits.map((each) => [each.usb, `${each.name} (${each.usb})`])], fits.length === 1 && key === "match" ? fits[0].usb : "");
+    select.addEventListener("change", changed);
+    row.append(Object.assign(document.createElement("label"), { htmlFor: select.id, textContent: `Which ${what} ` }), select);
+    at("matched").append(row);
+  }
+  changed();
+}
+
+// The files ---------------------------------------------------------------------------------------------------------
+function plan() {
+  const chosen = arm();
+  const used = {};
+  for (const card of cards) if (card.use) used[card.use] = card.planned();
+  const matches = [...document.querySelectorAll("#matched select")].filter(({ value }) => value);
+  return {
+    name: at("name").value.trim(), example: at("task").value, robot: chosen.file, frame: chosen.base_frame,
+    low: box.low, high: box.high, table: at("has-table").checked ? Number(at("table").value) : null, cameras: used,
+    teleop: at("teleop").value, safety: at("safety").value, domain: Number(at("domain").value),
+    arm_port: portOf("arm-port"), leader_port: portOf("leader-port"),
+    found: Object.fromEntries(matches.map((select) => [select.dataset.key, select.value])),
+  };
+}
+
+function twice() {
+  const uses = cards.map((card) => card.use).filter(Boolean);
+  return uses.find((use, index) => uses.indexOf(use) !== index);
+}
+
+function changed() {
+  if (!found) return;
+  box.table = at("has-table").checked ? Number(at("table").value) : null;
+  box.draw();
+  at("write").disabled = true;
+  clearTimeout(timer);
+  timer = setTimeout(preview, PREVIEW_MS);
+}
+
+async function preview() {
+  turn += 1;
+  const mine = turn;
+  const missing = [
+    ...(at("name").value.trim() ? [] : ["The cell has no name yet: give it one, as in my_table."]),
+    ...(cards.some((card) => card.use) ? [] : ["No camera is used yet: choose what one is used as."]),
+    ...(twice() ? [`Two cameras are used as ${twice()}: give each its own.`] : []),
+    ...(at("arm-port-port") && !found.ports.length ? ["The arm's serial port is not plugged in."] : []),
+    ...(portOf("arm-port") && !found.calibrations.length ? ["There is no calibration file on this machine: run lerobot-calibrate first."] : []),
+  ];
+  let files = [], refused = missing;
+  if (!missing.length) {
+    try {
+      ({ files, refused } = await post("/api/preview", plan()));
+    } catch (error) {
+      if (error instanceof TokenNeeded) fail(error);
+      refused = error.message.split("\n");
+    }
+  }
+  if (mine !== turn) return;  // something else was chosen meanwhile
+  at("refused").replaceChildren();
+  refused.forEach((text) => line("refused", text));
+  at("fits").textContent = refused.length ? "" : "Everything fits: a run would take these files.";
+  at("write").disabled = refused.length > 0;
+  files.sort((one, other) => other.file.startsWith("cells/") - one.file.startsWith("cells/"));
+  at("files").replaceChildren(...files.map(({ file, text }) => {
+    const details = document.createElement("details");
+    details.open = file.startsWith("cells/");
+    const head = Object.assign(document.createElement("summary"), { textContent: `hardware_configs/${file}` });
+    const body = Object.assign(document.createElement("pre"), { textContent: text, tabIndex: 0 });
+    body.setAttribute("role", "region");
+    body.setAttribute("aria-label", file);
+    details.append(head, body);
+    return details;
+  }));
+}
+
+async function write() {
+  at("write").disabled = true;
+  try {
+    const done = await post("/api/write", plan());
+    done.written.forEach((path) => line("written", path));
+    for (const command of done.next) {
+      const item = document.createElement("li");
+      item.append(Object.assign(document.createElement("code"), { textContent: command }));
+      at("next").append(item);
+    }
+    at("parts").hidden = true;
+    at("done").hidden = false;
+    at("again").hidden = true;
+    notice("");
+    scrollTo(0, 0);
+  } catch (error) {
+    fail(error);
+    preview();
+  }
+}
+
+async function look() {
+  try {
+    const first = !found;
+    found = await get("/api/found");
+    at("gate").hidden = true;
+    at("parts").hidden = false;
+    notice("");
+    layArms();
+    layCameras();
+    options(at("teleop"), found.teleops.map(({ file }) => [file, file]));
+    options(at("task"), found.tasks.map(({ run, text }) => [run, text]));
+    options(at("safety"), found.safety.map((name) => [name, name]));
+    at("hidden").replaceChildren();
+    found.hidden.forEach((text) => line("hidden", text));
+    if (first) {
+      const port = found.ports.length ? found.arms.find(({ on_port: onPort }) => onPort) : null;
+      if (port) at("robot").value = port.file;
+      choseArm();
+    } else {
+      layPort("arm-port", arm().on_port, "arm");
+      choseDevice();
+    }
+  } catch (error) {
+    fail(error);
+  }
+}
+
+at("gate").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useToken(at("token").value);
+  look();
+});
+at("again").addEventListener("click", look);
+at("listen").addEventListener("click", listen);
+at("robot").addEventListener("change", choseArm);
+at("teleop").addEventListener("change", choseDevice);
+at("write").addEventListener("click", write);
+for (const id of ["name", "table", "domain"]) at(id).addEventListener("input", changed);
+for (const id of ["task", "safety", "has-table"]) at(id).addEventListener("change", changed);
+look();

@@ -1,0 +1,234 @@
+"""A listener for `robot-stack scene` that brings a view of the cell to what its processes and drivers say.
+
+A simulated cell is drawn as the simulator has it. A real arm is drawn from its URDF, in the places to which its joint
+states bring it; without one its tool alone is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from rclpy.node import Node
+from sensor_msgs.msg import Image, JointState
+from std_msgs.msg import String
+
+from robot_stack.config.cell import CameraMount
+from robot_stack.config.drivers import DriverRobot
+from robot_stack.config.kinematics import UrdfFile, UrdfTopic
+from robot_stack.config.resolved import ResolvedRun, RunArm
+from robot_stack.console.scene_view import SceneView
+from robot_stack.control.kinematics.link_tree import LinkTree
+from robot_stack.nodes import topics
+from robot_stack.nodes.conversion import image_from_msg, mode_from_text, pose_from_msg, vector_from_msg
+from robot_stack.nodes.diagnostics import Due
+from robot_stack.nodes.qos import LATCHED, SAMPLED
+from robot_stack.nodes.tools.listening import listening
+from robot_stack.types.errors import ConfigError, RobotError, SpecError
+from robot_stack.types.pose import Pose
+from robot_stack.types.shape import Shape, ShapeKind
+from robot_stack.workcell.build import build_world
+
+SHOWN_HZ = 15.0
+IMAGES_HZ = 5.0
+TRAIL_HZ = 15.0
+TRAIL = 150
+"""Points of a trail: ten seconds."""
+FOV_RAD = 1.0
+"""Taken for a real camera, whose lens nobody has told."""
+DESCRIPTION = "/robot_description"
+SLICE_S = 0.05
+
+
+class SceneNode(Node):
+    """A ROS node that listens to one cell and keeps a view of it up to date.
+
+    Args:
+        run: Of the cell.
+        namespace: Of the cell.
+        view: Where it is drawn.
+        say: Tells the operator what cannot be drawn.
+    """
+
+    def __init__(self, run: ResolvedRun, namespace: str, view: SceneView, say: Callable[[str], None]) -> None:
+        super().__init__("scene", namespace=namespace, start_parameter_services=False, enable_rosout=False)
+        self._run, self._view, self._say = run, view, say
+        self._mode = ""
+        self._prompt = ""
+        self._tools: dict[str, np.ndarray] = {}
+        self._bases = {name: arm.T_cell_base.matrix() for name, arm in run.arms.items()}
+        self._trees: dict[str, LinkTree] = {}
+        self._angles: dict[str, dict[str, float]] = {name: {} for name in run.arms}
+        self._trails: dict[str, deque[tuple[np.ndarray, str]]] = {name: deque(maxlen=TRAIL) for name in run.arms}
+        self._due = Due(SHOWN_HZ)
+        simulated = all(robot.backend == "sim" for robot in run.robots.values())
+        self._scene = _Simulated(self, run, view) if simulated else None
+        if self._scene is not None:
+            self._bases = self._scene.bases
+        else:
+            for name, arm in run.arms.items():
+                self._describe(name, arm)
+        for name, arm in run.arms.items():
+            view.box(name, arm.workspace.min_m, arm.workspace.max_m, self._bases[name])
+            topic = topics.view(name, "tcp_pose")
+            self.create_subscription(PoseStamped, topic, self._on_tool(name), SAMPLED)
+        for camera in run.cameras:
+            self.create_subscription(Image, topics.observation(camera), self._on_image(camera), SAMPLED)
+        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        self.create_subscription(String, topics.PROMPT, self._on_prompt, LATCHED)
+
+    def step(self, now_ns: int) -> None:
+        """Bring the view to what was heard; call it often."""
+        if not self._due.now(now_ns) or not self._view.watched:
+            return
+        if self._scene is not None:
+            self._scene.step()
+        for name, tree in self._trees.items():
+            frames = tree.frames(self._angles[name])
+            base = frames.get(self._run.arms[name].robot.base_frame, np.eye(4))
+            root = self._bases[name] @ np.linalg.inv(base)
+            self._view.move({link: root @ pose for link, pose in frames.items()}, f"{name}/")
+        for name, trail in self._trails.items():
+            self._view.trail(name, np.array([point for point, _ in trail]), [mode for _, mode in trail])
+        who = self._mode or "nobody speaks yet"
+        self._view.say(f"**{who}**\n\n{self._prompt}" if self._prompt else f"**{who}**")
+
+    def _describe(self, name: str, arm: RunArm) -> None:
+        """Draw an arm once its URDF is known."""
+        robot = arm.robot
+        assert isinstance(robot, DriverRobot)
+        if isinstance(robot.kinematics, UrdfFile):
+            self._draw(name, Path(robot.kinematics.path).expanduser().read_text(), robot.kinematics.path)
+        else:
+            topic = robot.kinematics.topic if isinstance(robot.kinematics, UrdfTopic) else DESCRIPTION
+            self.create_subscription(String, topic, lambda msg: self._draw(name, msg.data, topic), LATCHED)
+        if robot.over_topics:
+            self.create_subscription(JointState, robot.joint_states, self._on_joints(name), SAMPLED)
+        else:
+            self.create_subscription(JointState, topics.view(name, "joint_states"), self._on_joints(name), SAMPLED)
+
+    def _draw(self, name: str, text: str, source: str) -> None:
+        if name in self._trees:
+            return
+        try:
+            tree = LinkTree(text, source=source)
+        except ConfigError as error:
+            self._say(f"arm {name} is not drawn: {error}")
+            return
+        self._trees[name] = tree
+        self._view.draw([_located(shape) for shape in tree.shapes], f"{name}/")
+        for sentence in self._view.left_out:
+            self._say(sentence)
+        self._view.left_out.clear()
+
+    def _on_joints(self, name: str) -> Callable[[JointState], None]:
+        def receive(msg: JointState) -> None:
+            values = vector_from_msg(msg)
+            if len(values) == len(msg.name) and np.isfinite(values).all():
+                self._angles[name].update(zip(msg.name, values.tolist()))
+
+        return receive
+
+    def _on_tool(self, name: str) -> Callable[[PoseStamped], None]:
+        due = Due(TRAIL_HZ)
+
+        def receive(msg: PoseStamped) -> None:
+            if not due.now(time.monotonic_ns()):
+                return
+            try:
+                pose = self._bases[name] @ pose_from_msg(msg).matrix()
+            except SpecError:
+                return  # whoever obeys such a pose refuses it by name; here it is not drawn
+            self._tools[name] = pose
+            self._trails[name].append((pose[:3, 3], self._mode))
+
+        return receive
+
+    def _on_image(self, camera: str) -> Callable[[Image], None]:
+        due = Due(IMAGES_HZ)
+
+        def receive(msg: Image) -> None:
+            if not self._view.watched or not due.now(time.monotonic_ns()):
+                return
+            placed = self._scene.camera(camera) if self._scene is not None else self._placed(camera)
+            if placed is not None:
+                self._view.see(camera, image_from_msg(msg), *placed)
+
+        return receive
+
+    def _placed(self, camera: str) -> tuple[np.ndarray, float] | None:
+        """Return where a real camera is, as far as its extrinsics were calibrated."""
+        mount = self._run.cell.cameras[camera].mount
+        if mount is None:
+            return None
+        arm = mount.arm or next(iter(self._run.arms))
+        parent = self._bases[arm] if mount.parent == "base" else self._tools.get(arm)
+        return None if parent is None else (parent @ _pose_of(mount), FOV_RAD)
+
+    def _on_mode(self, msg: String) -> None:
+        try:
+            self._mode = mode_from_text(msg.data).value
+        except SpecError:
+            self._mode = ""
+
+    def _on_prompt(self, msg: String) -> None:
+        self._prompt = msg.data[:200]
+
+
+class _Simulated:
+    """The scene of a simulated cell, as its robot process last described it."""
+
+    def __init__(self, node: Node, run: ResolvedRun, view: SceneView) -> None:
+        from sim.shapes import bases_of, shapes_of  # a real cell's machine has no simulator
+
+        self._world, self._view = build_world(run), view
+        view.draw(shapes_of(self._world))
+        self.bases = dict(bases_of(self._world))
+        node.create_subscription(JointState, topics.SNAPSHOT, self._on_snapshot, SAMPLED)
+
+    def step(self) -> None:
+        from sim.shapes import frames_of
+
+        self._view.move(frames_of(self._world))
+
+    def camera(self, name: str) -> tuple[np.ndarray, float]:
+        from sim.shapes import camera_of
+
+        return camera_of(self._world, name)
+
+    def _on_snapshot(self, msg: JointState) -> None:
+        try:
+            self._world.show(vector_from_msg(msg))
+        except RobotError:
+            return  # of another task: the cell itself refuses it by name
+
+
+def watch(run: ResolvedRun, namespace: str, view: SceneView, say: Callable[[str], None], ended: Callable[[], bool]) -> None:
+    """Keep a view up to date until `ended` says so."""
+    with listening(lambda: SceneNode(run, namespace, view, say)) as ear:
+        while not ended():
+            ear.listen(SLICE_S)
+            ear.node.step(time.monotonic_ns())
+
+
+def _pose_of(mount: CameraMount) -> np.ndarray:
+    return Pose(position_m=np.array(mount.position_m), quaternion_xyzw=np.array(mount.quaternion_xyzw)).matrix()
+
+
+def _located(shape: Shape) -> Shape:
+    """Return a shape whose file is named by a path: `package://` is looked up where ROS packages are installed."""
+    if shape.kind is not ShapeKind.FILE:
+        return shape
+    scheme, _, rest = shape.path.partition("://")
+    if scheme == "package":
+        for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+            path = Path(prefix) / "share" / rest
+            if prefix and path.is_file():
+                return replace(shape, path=str(path))
+    return replace(shape, path=rest or shape.path)

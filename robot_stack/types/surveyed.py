@@ -1,0 +1,39 @@
+"""Findings on a ROS domain, as the process that looks prints them and the set-up page reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyedImages:
+    """A topic with images.
+
+    Attributes:
+        topic: Its name.
+        compressed: Whether its messages are files, JPEG or PNG.
+        size_px: Columns and rows of an image; None if none came.
+        jpeg: An image as a JPEG, in base64; "" if none came.
+        problem: Why there is no picture, with what to do; "" if there is one.
+    """
+
+    topic: str
+    compressed: bool
+    size_px: tuple[int, int] | None = None
+    jpeg: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """What was seen on a ROS domain.
+
+    Attributes:
+        joints: Topic of joint states -> names in them.
+        robot: Name in the robot's description; "" without one.
+        images: Topics with images.
+    """
+
+    joints: dict[str, list[str]]
+    robot: str
+    images: list[SurveyedImages]

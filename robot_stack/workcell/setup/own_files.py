@@ -1,0 +1,109 @@
+"""The files of a cell of one's own: texts by kind and name, checked as a whole before the first of them is written."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from robot_stack.config.files.library import FOLDER, KINDS, config_root
+from robot_stack.disk.durable import write_durable
+from robot_stack.types.errors import ConfigError
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+SCHEMA = "schema"
+RENAMED: Mapping[str, tuple[str, ...]] = {"tasks": ("name",), "runs": ("cell", "task")}
+"""Kind of file -> its keys that get the new name in a copy."""
+Texts = Mapping[tuple[str, str], str]
+"""Kind and name of a file -> its text."""
+
+
+def refuse_name(name: str, kinds: Iterable[str], shipped: Path) -> None:
+    """Refuse a name that cannot be one, or that a file of these kinds has already.
+
+    Raises:
+        ConfigError: Naming the files that have it.
+    """
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"name is {name!r}, must be a-z, 0-9 and _ and begin with a letter, as in my_table")
+    taken = [path for kind in kinds for root in (Path(FOLDER), shipped) if (path := _path(root, kind, name)).exists()]
+    if taken:
+        raise ConfigError(f"name {name!r} is taken by {', '.join(map(str, taken))}, must be new; take another one")
+
+
+def renamed(text: str, kind: str, name: str) -> str:
+    """Return the text of an example under a new name.
+
+    Raises:
+        ConfigError: If it has not each key that gets the name once.
+    """
+    for key in RENAMED.get(kind, ()):
+        text, count = re.subn(rf"^({key}: *)\S+", rf"\g<1>{name}", text, flags=re.MULTILINE)
+        if count != 1:
+            raise ConfigError(f"example in {kind} has {count} lines {key!r}, must have one; reinstall robot-stack")
+    return text
+
+
+def headed(text: str, origin: str) -> str:
+    """Return a text with a comment on where it is from, after the line for the editor."""
+    first, _, rest = text.partition("\n")
+    return f"{first}\n# {origin}\n{rest}"
+
+
+def check_together(texts: Texts, run: str, check: Callable[[str, Path], object]) -> None:
+    """Check texts as the files that they would be, beside all other files, without writing them where they belong.
+
+    Args:
+        texts: What would be written.
+        run: Name of the run among them.
+        check: Loads a run from a folder that comes before all others, or raises.
+
+    Raises:
+        ConfigError: One line per mistake, with the names of the files as they would be.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve() / FOLDER
+        for (kind, name), text in texts.items():
+            path = _path(root, kind, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        try:
+            check(run, root)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(str(root), FOLDER)) from error
+
+
+def write_together(texts: Texts, shipped: Path | None = None) -> list[Path]:
+    """Write the files below ./hardware_configs, the run last, and beside them what an editor checks them with.
+
+    Args:
+        texts: What to write.
+        shipped: Folder of the shipped files; None for that of the installed package.
+
+    Returns:
+        The files, in the order in which they were written.
+
+    Raises:
+        ConfigError: If one cannot be written; those before it stay.
+    """
+    shipped = config_root() if shipped is None else shipped
+    own, written = Path(FOLDER), []
+    try:
+        for kind, name in sorted(texts, key=lambda each: KINDS.index(each[0])):
+            path = _path(own, kind, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durable(path, texts[kind, name])
+            written.append(path)
+        if own.resolve() != shipped.resolve():  # in a checkout they are the same
+            shutil.copytree(shipped / SCHEMA, own / SCHEMA, dirs_exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename} cannot be written ({error.strerror}), must be; free space or check whose it is"
+        ) from error
+    return written
+
+
+def _path(root: Path, kind: str, name: str) -> Path:
+    return root / kind / f"{name}.yaml"

@@ -1,0 +1,200 @@
+"""The set-up page in a real browser: from what is connected to files that a run takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from robot_stack.cli.checked_run import load_checked
+from robot_stack.config.camera import TopicCameraConfig, V4l2CameraConfig
+from robot_stack.config.feetech import So101Robot
+from robot_stack.config.teleop import GamepadTeleop, So101LeaderTeleop
+from robot_stack.teleop.connected import ConnectedDevice
+from tests.console.browser_rig import PHONE, WIDE, needs_chromium, picture, says, sync_api, until
+from tests.console.setup_rig import Bench, camera, setting_up, so101_bench, ur_drivers
+
+pytestmark = [needs_chromium, pytest.mark.long]
+
+STICKING_OUT = """() => [...document.querySelectorAll("body *")]
+    .filter((each) => !each.closest("pre, svg, .view") && each.getBoundingClientRect().right > innerWidth + 1)
+    .map((each) => `${each.tagName} ${each.id} ${each.getBoundingClientRect().right}`)"""
+PICTURES_SHOWN = "() => [...document.querySelectorAll('#cameras img')].filter((each) => each.naturalWidth > 0).length"
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ur_bench() -> Bench:
+    return Bench(
+        cameras=[camera("046d_HD_Pro_Webcam_C920_5D3C1B6F", 0, "5D3C1B6F")],
+        devices=[
+            ConnectedDevice(kind="gamepad", name="Sony DualSense", usb="054c:0ce6"),
+            ConnectedDevice(kind="keyboard", name="AT Keyboard", usb="0001:0001"),
+        ],
+        hidden=("module hid is missing, must be there to read a SpaceMouse; pip install 'robot-stack[teleop]'",),
+        drivers={11: ur_drivers()},
+    )
+
+
+@pytest.fixture
+def ur_page(ur_bench: Bench, tab) -> Iterator[object]:
+    with setting_up(ur_bench) as url:
+        yield tab(url)
+
+
+def drag(page, selector: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """From one place to another, as shares of an element's width and height."""
+    page.locator(selector).scroll_into_view_if_needed()
+    at = page.locator(selector).bounding_box()
+    places = [(at["x"] + x * at["width"], at["y"] + y * at["height"]) for x, y in (start, end)]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    page.mouse.move(*places[1], steps=4)
+    page.mouse.up()
+
+
+def write(page) -> None:
+    sync_api.expect(page.locator("#write")).to_be_enabled()
+    page.click("#write")
+    says(page, "#written", "hardware_configs/runs/")
+
+
+def test_a_ur5e_with_a_camera_of_each_kind_and_a_gamepad_becomes_a_run(ur_page, empty_folder):
+    page = ur_page
+    says(page, "#hidden", "module hid is missing")
+    page.fill("#domain", "11")
+    page.click("#listen")
+    says(page, "#heard", "described as ur5e")
+    says(page, "#heard", "those of ur5e, which is chosen")
+    sync_api.expect(page.locator("#robot")).to_have_value("ur5e")
+    says(page, "#cameras", "encoding is 16UC1")
+    until(lambda: page.evaluate(PICTURES_SHOWN) == 2, "the pictures", page)
+    sync_api.expect(page.locator("[aria-label='/depth/image is used as']")).to_have_value("")
+    page.select_option("#teleop", "gamepad")
+    sync_api.expect(page.locator("[data-key=match]")).to_have_value("054c:0ce6")
+    says(page, "#refused", "no name yet")
+    drag(page, "#cameras li:nth-child(2) .view", (0.25, 0.2), (0.6, 0.9))
+    page.fill("#name", "bench")
+    says(page, "#fits", "Everything fits")
+    picture(page, "setup_ur5e")
+    assert not list(empty_folder.iterdir()), "nothing is written before the button is pressed"
+    write(page)
+    says(page, "#next", "robot-stack doctor bench")
+    picture(page, "setup_written")
+    run = load_checked("bench")
+    assert (run.cell.robot, run.cell.dds_domain, run.task.name) == ("ur5e", 11, "bench")
+    wrist, front = run.cameras["wrist"], run.cameras["front"]
+    assert isinstance(wrist, V4l2CameraConfig)
+    assert (run.cell.cameras["wrist"].model, wrist.serial) == ("logitech_c920", "5D3C1B6F")
+    assert isinstance(front, TopicCameraConfig)
+    assert (front.source_topic, front.width_px, front.height_px) == ("/camera/front/color/image_raw", 1280, 720)
+    roi = front.roi_px
+    assert roi is not None
+    assert (roi.height, abs(roi.left - 320) < 12, abs(roi.top - 144) < 12) == (roi.width, True, True)
+    assert 440 < roi.width < 520, "seven tenths of the height, drawn over a third of the width"
+    device = run.teleops[""]
+    assert isinstance(device, GamepadTeleop)
+    assert (device.match.usb, device.match.name) == ("054c:0ce6", None)
+
+
+def test_an_so101_at_two_ports_needs_no_word_of_ros(tab, tmp_path):
+    bench = so101_bench(tmp_path)
+    with setting_up(bench) as url:
+        page = tab(url)
+        sync_api.expect(page.locator("#robot")).to_have_value("so101_bus")
+        sync_api.expect(page.locator("#teleop")).to_have_value("so101_leader")
+        page.click("#arm-port button")
+        says(page, "#arm-port", "now move one arm by hand")
+        bench.servos[bench.ports[1]]["3"] += 200
+        page.click("#arm-port button")
+        says(page, "#arm-port", "usb-1a86_USB_Single_Serial_5A691-if00: 6 servos answer, and THIS ONE HAS MOVED")
+        page.select_option("#arm-port-port", bench.ports[1])
+        page.select_option("#leader-port-port", bench.ports[0])
+        page.select_option("[data-key='pedal.match']", "3553:b001")
+        page.fill("#name", "desk")
+        says(page, "#fits", "Everything fits")
+        picture(page, "setup_so101")
+        write(page)
+    run = load_checked("desk")
+    arm, leader = next(iter(run.robots.values())), run.teleops[""]
+    assert isinstance(arm, So101Robot)
+    assert isinstance(leader, So101LeaderTeleop)
+    assert (arm.servos.port, arm.servos.calibration) == (bench.ports[1], bench.calibrations[0])
+    assert (leader.servos.port, leader.servos.calibration) == (bench.ports[0], bench.calibrations[1])
+    assert run.cell.robot == run.cell.teleop == "desk"
+    assert {name: each.serial for name, each in run.cell.cameras.items()} == {"wrist": "A1", "front": "5D3C1B6F"}
+
+
+def test_a_box_that_leaves_home_is_refused_where_it_is_drawn(ur_page):
+    page = ur_page
+    page.select_option("#robot", "ur5e")
+    page.fill("#name", "bench")
+    says(page, "#fits", "Everything fits")
+    low = page.locator("[aria-label='lower corner, z in metres']")
+    before = float(low.input_value())
+    drag(page, "#side .grip[data-name=low]", (0.5, 0.5), (0.5, 6.0))
+    until(lambda: float(low.input_value()) < before - 0.02, "a lower box", page)
+    page.fill("[aria-label='upper corner, z in metres']", "0.2")
+    says(page, "#refused", "the home of robot ur5e has its tool at")
+    sync_api.expect(page.locator("#write")).to_be_disabled()
+    picture(page, "setup_refused")
+
+
+def test_what_is_missing_or_taken_or_twice_is_said_before_anything_is_written(ur_page, ur_bench, empty_folder):
+    page = ur_page
+    page.select_option("#robot", "ur5e")
+    for name, said in (("My Table", "must be a-z"), ("fr3_table", "is taken by"), ("", "no name yet")):
+        page.fill("#name", name)
+        says(page, "#refused", said)
+    page.fill("#name", "bench")
+    page.select_option("#cameras select", "")
+    says(page, "#refused", "No camera is used yet")
+    page.fill("#domain", "11")
+    page.click("#listen")
+    says(page, "#heard", "described as ur5e")
+    for select in page.locator("#cameras select").all():
+        select.select_option("front")
+    says(page, "#refused", "Two cameras are used as front")
+    assert not list(empty_folder.iterdir())
+    ur_bench.busy.add(ur_bench.cameras[0].name)
+    page.click("#cameras li:first-child button:has-text('picture') >> nth=1")
+    says(page, "#cameras", "close other programs")
+
+
+def test_nobody_on_the_domain_is_said_with_what_to_look_at(ur_page):
+    ur_page.fill("#domain", "3")
+    ur_page.click("#listen")
+    says(ur_page, "#heard", "Nobody publishes joint states on domain 3")
+
+
+def test_beyond_this_machine_the_page_asks_for_its_token(ur_bench, tab):
+    with setting_up(ur_bench, token="a-token-of-enough-characters") as url:
+        page = tab(url.partition("#")[0])
+        says(page, "#gate", "paste")
+        page.fill("#token", url)
+        page.click("#gate button")
+        sync_api.expect(page.locator("#parts")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(ur_bench, tab, scheme, size):
+    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
+    with setting_up(ur_bench) as url:
+        page = tab(url, viewport=size, color_scheme=scheme)
+        page.fill("#domain", "11")
+        page.click("#listen")
+        says(page, "#heard", "described as ur5e")
+        page.fill("#name", "bench")
+        says(page, "#files", "source_topic")
+        page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
+        found = page.evaluate("axe.run()")["violations"]
+        assert not [(each["id"], [node["target"] for node in each["nodes"]]) for each in found]
+        assert page.evaluate(STICKING_OUT) == []
+        picture(page, f"{'phone_setup' if size is PHONE else 'setup'}_{scheme}")

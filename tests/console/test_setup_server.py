@@ -1,0 +1,174 @@
+"""The set-up page's server: what it takes, what it refuses, and that nothing is written but what was checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
+
+from robot_stack.config.resolve import load_run
+from tests.console.browser_store import fetch
+from tests.console.setup_rig import Bench, camera, setting_up, so101_bench, ur_drivers
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    bench = so101_bench(tmp_path)
+    bench.drivers[11] = ur_drivers("")
+    with setting_up(bench) as address:
+        yield address
+
+
+def wish(**other: Any) -> dict[str, Any]:
+    return {
+        "name": "bench", "example": "fr3_table", "robot": "ur5e", "frame": "base", "low": [-0.6, -0.3, 0.35],
+        "high": [-0.3, 0.05, 0.6], "table": 0.0, "cameras": {"wrist": {"model": "generic_v4l2", "serial": "A1"}},
+        "teleop": "gamepad", "safety": "table", "domain": 11, **other,
+    }  # fmt: skip
+
+
+def ask(url: str, path: str, body: object, **headers: str) -> tuple[int, Any]:
+    code, answer = fetch(url, path, json.dumps(body).encode(), **{**JSON, **headers})
+    return code, json.loads(answer) if code == 200 else answer.decode()
+
+
+def test_what_was_checked_is_what_is_written(url: str, empty_folder: Path) -> None:
+    code, would = ask(url, "api/preview", wish())
+    assert (code, would["refused"]) == (200, [])
+    assert not (empty_folder / "hardware_configs").exists()
+    code, done = ask(url, "api/write", wish())
+    assert (code, done["written"]) == (
+        200,
+        [f"hardware_configs/{kind}/bench.yaml" for kind in ("cells", "tasks", "runs")],
+    )
+    for each in would["files"]:
+        assert (empty_folder / "hardware_configs" / each["file"]).read_text() == each["text"]
+    assert load_run("bench").cell.cameras["wrist"].serial == "A1"
+    assert (empty_folder / "hardware_configs" / "schema" / "cells.schema.json").is_file()
+    code, again = ask(url, "api/write", wish())
+    assert (code, "is taken by hardware_configs/cells/bench.yaml" in again) == (409, True)
+
+
+@pytest.mark.parametrize(
+    "serial", ["123456", "1e5", "5E10", "0x1F", "true", "null", "0123", "a: b", "# x", "'\"", "1_000"]
+)
+def test_a_serial_number_comes_back_as_it_is_however_yaml_would_read_it(url: str, serial: str) -> None:
+    code, _ = ask(url, "api/write", wish(cameras={"wrist": {"model": "generic_v4l2", "serial": serial}}))
+    assert code == 200
+    assert load_run("bench").cell.cameras["wrist"].serial == serial
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"robot": "../cells/sim"}, "robot is not as it must be"),
+        ({"robot": "ur6"}, "robot: input should be one of fr3"),
+        ({"example": "nothing"}, "'nothing' is not in runs/"),
+        ({"name": "../../up"}, "name is '../../up', must be a-z"),
+        ({"name": "x" * 60}, "must be a-z"),
+        ({"low": [0.0, 0.0]}, "low"),
+        ({"low": [0.0, 0.0, "high"]}, "low.2"),
+        ({"high": [-0.7, 0.05, 0.6]}, "max_m is -0.7 in x, must be above min_m"),
+        ({"cameras": {}}, "no camera is used yet"),
+        ({"cameras": {"Wrist!": {"model": "generic_v4l2"}}}, "cameras"),
+        ({"cameras": {"wrist": {"model": "generic_v4l2", "serial": "a\nb"}}}, "printable"),
+        ({"cameras": {"wrist": {"model": "generic_topic", "topic": "no topic"}}}, "source_topic"),
+        ({"cameras": {"wrist": {"model": "generic_v4l2", "device": "/etc/passwd"}}}, "device"),
+        (
+            {"cameras": {"wrist": {"model": "generic_v4l2", "serial": "A1",
+                                   "crop": {"top": 400, "left": 0, "height": 200, "width": 200}}}},
+            "roi_px ends at row 600",
+        ),
+        ({"teleop": "spacemice"}, "spacemice"),
+        ({"found": {"match": "usb"}}, "found"),
+        ({"found": {"nothing.match": "054c:0ce6"}}, "nothing"),
+        ({"domain": 300}, "domain"),
+        ({"table": None, "frame": "world"}, "workspace"),
+        ({"arm_port": {"port": "/dev/null", "calibration": "x.json"}}, "servos"),
+        ({"more": 1}, "more"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_and_nothing_is_written(
+    url: str, empty_folder: Path, other: dict[str, Any], said: str
+) -> None:
+    code, answer = ask(url, "api/preview", wish(**other))
+    assert said in (answer if code == 400 else " ".join(answer["refused"]))
+    code, answer = ask(url, "api/write", wish(**other))
+    assert (code in (400, 409), said in answer) == (True, True)
+    assert str(empty_folder) not in answer, "files are named as they would be"
+    assert not (empty_folder / "hardware_configs").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code", "said"),
+    [
+        ("api/ros", {"domain": 102}, 400, "domain"),
+        ("api/ros", {"domain": "11"}, 400, "domain"),
+        ("api/servos", {"port": "/dev/mem"}, 400, "port '/dev/mem' is not plugged in"),
+        ("api/servos", {}, 400, "port"),
+        ("api/preview", [], 400, "request"),
+    ],
+)
+def test_only_what_is_listed_is_looked_at(url: str, path: str, body: object, code: int, said: str) -> None:
+    found = ask(url, path, body)
+    assert (found[0], said in found[1]) == (code, True)
+
+
+def test_pictures_are_taken_of_connected_cameras_alone(url: str) -> None:
+    code, jpeg = fetch(url, "api/picture?camera=Sonix_Wrist_A1")
+    assert (code, jpeg[:2]) == (200, b"\xff\xd8")
+    code, said = fetch(url, "api/picture?camera=/dev/video9")
+    assert (code, b"is not connected" in said) == (400, True)
+
+
+def test_arms_with_the_same_joints_are_all_offered(url: str) -> None:
+    code, found = ask(url, "api/ros", {"domain": 11})
+    assert (code, found["speaks"]) == (200, ["ur10e", "ur3e", "ur5e"])
+    assert [each["model"] for each in found["images"]] == ["generic_topic", "generic_topic"]
+    code, found = ask(url, "api/ros", {"domain": 12})
+    assert (code, found["joints"], found["speaks"]) == (200, {}, [])
+
+
+def test_strangers_are_refused(tmp_path: Path) -> None:
+    with setting_up(Bench(cameras=[camera("A_1", 0, "1")]), token="a-token-of-enough-characters") as address:
+        url, _, token = address.partition("#")
+        assert fetch(url, "api/found")[0] == 401
+        assert fetch(url, "api/found", Authorization=f"Bearer {token}")[0] == 200
+        told = {"Authorization": f"Bearer {token}", "Origin": "http://elsewhere"}
+        assert ask(url, "api/write", wish(), **told)[0] == 403
+    with setting_up(Bench()) as url:
+        assert fetch(url, "api/found", Host="evil.example")[0] == 403
+        assert fetch(url, "api/write", b"{}", **{"Content-Type": "text/plain"})[0] == 400
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_shipped_arm_can_be_chosen_with_what_the_page_suggests(url: str) -> None:
+    _, found = fetch(url, "api/found")
+    offered = json.loads(found)
+    assert {arm["file"] for arm in offered["arms"]} >= {"fr3_franka", "ur5e", "xarm7", "kinova_gen3", "so101_bus"}
+    refused = {}
+    for arm in offered["arms"]:
+        task = next(
+            (each for each in offered["tasks"] if each["feels_force"] == arm["feels_force"]), offered["tasks"][0]
+        )
+        low, high = arm["first_box"]
+        port = {"port": "/dev/serial/by-id/usb-a", "calibration": "~/a.json"} if arm["on_port"] else None
+        plan = wish(
+            robot=arm["file"], frame=arm["base_frame"], low=low, high=high, example=task["run"], arm_port=port,
+            safety="so101" if arm["on_port"] else "table",
+        )  # fmt: skip
+        refused[arm["file"]] = ask(url, "api/preview", plan)[1]["refused"]
+    assert {name: said for name, said in refused.items() if said} == {}
