@@ -5,6 +5,7 @@ two cameras of 640x480 at 30 Hz, in a process of its own; one page is open in Ch
 nothing. Needs Playwright and Chromium.
 
 update     from publishing what an operator is to do, on a topic, to the frame in which the page has drawn it
+playing    the same while the page plays a recorded episode beside the live view
 cpu        of the console's process meanwhile, share of one core
 take-over  from the keys in the page, deadman and direction at once, to the arrival at the robot of the first command
            that the safety filter decided for the human and that moves
@@ -34,13 +35,18 @@ from std_msgs.msg import String
 
 from benchmarks.fed_cell import FedCell, fed_cell, fed_run
 from robot_stack.console.access import ADDRESS_FILE
-from robot_stack.console.app import build_digest
 from robot_stack.console.hub import IMAGE_HEAD
+from robot_stack.console.web import build_digest
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_to_msg
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.processes.table import console_process
+from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Mode, Source
+from robot_stack.types.transition import EpisodeKind
+from tests.datasets.data_rig import made_episode, made_spec, write_folder
 
 DOMAIN = 91
 ROOT = Path(__file__).parents[1]
@@ -71,6 +77,15 @@ LET_GO = """(keys) => {
     for (const key of keys) dispatchEvent(new KeyboardEvent('keyup', { key, bubbles: true }));
 }"""
 KEYS = [" ", "k"]
+RECORDED, RECORDED_STEPS, RECORDED_PX = "000001-online-a", 600, 128
+ROUNDS = 4
+"""Of updates without and with a recording that plays, in turn: a busy machine is busy for both."""
+PLAY = """(on) => {
+    const play = document.getElementById('play');
+    clearInterval(window.again);
+    if ((play.getAttribute('aria-label') === 'pause') !== on) play.click();
+    if (on) window.again = setInterval(() => { if (play.getAttribute('aria-label') === 'play') play.click(); }, 50);
+}"""
 
 
 LOOK_MS = 30
@@ -112,6 +127,17 @@ def feed_images(cell: FedCell) -> None:
         cell.steady_timer(IMAGES_HZ, publish)
 
 
+def record(folder: Path) -> None:
+    """Write an episode of a minute into a run's store, and tell the page of it."""
+    paths, spec = RunPaths(folder), made_spec(side_px=RECORDED_PX)
+    write_folder(paths.store.root, [made_episode(RECORDED, spec, steps=RECORDED_STEPS, kind=EpisodeKind.ONLINE)])
+    log = MetricsLog(paths.metrics)
+    seconds = RECORDED_STEPS / spec.rate_hz
+    kind = EpisodeKind.ONLINE
+    log.log(EpisodeRow(episode_id=RECORDED, episode_kind=kind, steps=RECORDED_STEPS, duration_s=seconds, success=True))
+    log.close()
+
+
 @contextmanager
 def started(folder: Path) -> Iterator[tuple[FedCell, str]]:
     """The processes, and the page's address."""
@@ -125,6 +151,7 @@ def started(folder: Path) -> Iterator[tuple[FedCell, str]]:
     run = fed_run(folder / "config", DOMAIN, "cell.console.address=127.0.0.1:0", *sizes, device=["cell.teleop=browser"])
     with fed_cell(run, folder / "run", [console_process(run, folder / "run")]) as cell:
         cell.joy_sends = False
+        record(folder / "run")
         address = folder / "run" / ADDRESS_FILE
         cell.until(address.exists, "an address", WAIT_S)
         feed_images(cell)
@@ -175,7 +202,7 @@ def updates_ms(cell: FedCell, page: Any, count: int) -> list[float]:
     page.evaluate(OBSERVE)
     for number in range(count):
         page.wait_for_timeout(float(rng.uniform(50, 250)))
-        shown = f"Do number {number}. Then press R."
+        shown = f"Do number {number}. Then press 'reset done' (R)."
         told_ms = 1e3 * time.time()
         prompts.publish(String(data=f"do number {number}"))
         until(lambda shown=shown: page.evaluate("(text) => window.drawn[text] || 0", shown), "the update", page)
@@ -267,9 +294,16 @@ def measure(quick: bool = False) -> dict[str, float]:
         )
         pid = cell.supervisor.pid("console")
         with watchers(url):
-            begun_s, before_s = time.monotonic(), cpu_s(pid)
-            delays = updates_ms(cell, page, QUICK_UPDATES if quick else UPDATES)
-            share = (cpu_s(pid) - before_s) / (time.monotonic() - begun_s)
+            page.locator(f"[data-play='{RECORDED}']").click()
+            until(lambda: page.locator("#moment").is_visible(), "the episode", page)
+            delays: dict[bool, list[float]] = {False: [], True: []}
+            shares: dict[bool, list[float]] = {False: [], True: []}
+            for playing in [False, True] * ROUNDS:
+                page.evaluate(PLAY, playing)
+                begun_s, before_s = time.monotonic(), cpu_s(pid)
+                delays[playing] += updates_ms(cell, page, (QUICK_UPDATES if quick else UPDATES) // ROUNDS)
+                shares[playing].append((cpu_s(pid) - before_s) / (time.monotonic() - begun_s))
+            page.reload()
             taken = take_overs_ms(cell, page, QUICK_TAKE_OVERS if quick else TAKE_OVERS)
             with_it = jitter_ms(cell, seconds, lambda s: page.wait_for_timeout(1e3 * s))
             os.kill(pid, signal.SIGSTOP)
@@ -278,9 +312,12 @@ def measure(quick: bool = False) -> dict[str, float]:
             finally:
                 os.kill(pid, signal.SIGCONT)
     return {
-        "console_update_ms_p50": float(np.percentile(delays, 50)),
-        "console_update_ms_p95": float(np.percentile(delays, 95)),
-        "console_cpu_share": share,
+        "console_update_ms_p50": float(np.percentile(delays[False], 50)),
+        "console_update_ms_p95": float(np.percentile(delays[False], 95)),
+        "console_update_playing_ms_p50": float(np.percentile(delays[True], 50)),
+        "console_update_playing_ms_p95": float(np.percentile(delays[True], 95)),
+        "console_cpu_share": float(np.mean(shares[False])),
+        "console_cpu_playing_share": float(np.mean(shares[True])),
         "console_take_over_ms_p50": float(np.percentile(taken, 50)),
         "console_take_over_ms_p95": float(np.percentile(taken, 95)),
         "console_jitter_ms_p99": with_it,

@@ -1,4 +1,4 @@
-"""The page's server: static files, one WebSocket a page, pictures of episodes. Checks who comes, decides nothing."""
+"""The page's server: static files, one WebSocket a page, episodes that are over. Checks who comes, decides nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from robot_stack.console.access import Gate
+from robot_stack.console.browser.played import OUTLINED, outlined
+from robot_stack.console.browser.projector import Projector, followed
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
 from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, parse
 from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
-from robot_stack.console.web import HEADERS, STATIC, TYPES, PageFiles, refuse_host, refuse_token
+from robot_stack.console.web import BROWSER, HEADERS, STATIC, TYPES, PageFiles, guarded, refuse_host
 from robot_stack.types.errors import StackError
 
 HELLO_S = 5.0
@@ -35,10 +37,11 @@ class TokenError(PageError):
 
 
 class Pages:
-    """Web application of one console session: the static page, one WebSocket a page, pictures of episodes, the report.
+    """Web application of one console session: the static page, one WebSocket a page, episodes, the report.
 
     Args:
         session: Decides what a page may have done.
+        store: Folder of the run's episodes, which are played; there is none where the learner runs elsewhere.
         picture: Episode -> JPEG of its first and last frames, or None.
         report: The run's report; there is none before the run has ended.
     """
@@ -47,6 +50,7 @@ class Pages:
         self,
         session: ConsoleSession,
         gate: Gate,
+        store: Path,
         picture: Callable[[str], bytes | None] = lambda _: None,
         report: Path | None = None,
     ) -> None:
@@ -55,15 +59,17 @@ class Pages:
         self._gate = gate
         self._picture = picture
         self._report = report
-        self._files = PageFiles([STATIC])
+        self._projector = Projector(followed(store), outlined, OUTLINED)
+        self._files = PageFiles([STATIC, BROWSER])
 
     def app(self) -> Starlette:
         """Return the application, to be run by a server."""
         routes = [
             Route("/", self._index),
             Route("/static/{name}", self._static),
-            Route("/picture/{episode}", self._episode_picture),
-            Route("/report", self._whole_report),
+            Route("/picture/{episode}", guarded(self._gate, self._episode_picture)),
+            Route("/report", guarded(self._gate, self._whole_report)),
+            *(Route(path, guarded(self._gate, handler)) for path, handler in self._projector.handlers.items()),
             WebSocketRoute("/ws", self._socket),
         ]
         return Starlette(routes=routes)
@@ -76,18 +82,12 @@ class Pages:
         return refuse_host(self._gate, request) or self._files.get(request.path_params["name"])
 
     async def _episode_picture(self, request: Request) -> Response:
-        refusal = refuse_host(self._gate, request) or refuse_token(self._gate, request)
-        if refusal is not None:
-            return refusal
         jpeg = await asyncio.to_thread(self._picture, request.path_params["episode"])
         if jpeg is None:
             return PlainTextResponse("there is no picture of this episode", 404, HEADERS)
         return Response(jpeg, 200, HEADERS, "image/jpeg")
 
-    async def _whole_report(self, request: Request) -> Response:
-        refusal = refuse_host(self._gate, request) or refuse_token(self._gate, request)
-        if refusal is not None:
-            return refusal
+    async def _whole_report(self, _: Request) -> Response:
         if self._report is None or not self._report.is_file():
             return PlainTextResponse("there is no report yet", 404, HEADERS)
         return FileResponse(self._report, headers=HEADERS, media_type=TYPES[".html"])

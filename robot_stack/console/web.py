@@ -22,15 +22,17 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-INDEX = "index.html"
+INDEX, PLAYER = "index.html", "player.html"
 JSON = "application/json"
 MAX_BYTES = 65_536
 Handler = Callable[[Request], Awaitable[Response]]
 STATIC = Path(__file__).with_name("static")
-"""The files of the operator's page."""
+"""The operator's page's own files."""
+BROWSER = Path(__file__).with_name("browser") / "static"
+"""The episode browser's own files, among them the player, which both pages have."""
 
 
-def build_digest(folders: Sequence[Path] = (STATIC,)) -> str:
+def build_digest(folders: Sequence[Path] = (STATIC, BROWSER)) -> str:
     """Return a digest of a page's files: a page that was loaded from others must be loaded anew."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in folders for path in folder.iterdir() if path.is_file()):
@@ -50,15 +52,16 @@ class PageFiles:
         self.build = build_digest(folders)
 
     def index(self) -> Response:
-        """Return the page itself, which is told the digest of its files."""
-        text = (self._folders[0] / INDEX).read_text().replace("{{build}}", self.build)
+        """Return the page itself with the player in it; it is told the digest of its files."""
+        text = (self._folders[0] / INDEX).read_text().replace("{{player}}", (BROWSER / PLAYER).read_text())
+        text = text.replace("{{build}}", self.build)
         return Response(text, 200, {**HEADERS, "X-Build": self.build}, TYPES[".html"])
 
     def get(self, name: str) -> Response:
         """Return a file by its name; of a path, or of a name that is none of theirs, a refusal."""
         for folder in self._folders:
             path = folder / name
-            if path.parent == folder and path.suffix in TYPES and path.name != INDEX and path.is_file():
+            if path.parent == folder and path.suffix in TYPES and path.suffix != ".html" and path.is_file():
                 return FileResponse(path, headers={**HEADERS, "X-Build": self.build}, media_type=TYPES[path.suffix])
         return PlainTextResponse("there is no such file", 404, HEADERS)
 
@@ -117,6 +120,11 @@ async def json_body(request: Request) -> bytes:
     return raw
 
 
+def json_of(content: object) -> bytes:
+    """Return JSON as it is sent; a number that is not finite is an error."""
+    return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
 def json_answer(content: object) -> Response:
     """Return an answer in JSON."""
-    return Response(json.dumps(content, allow_nan=False, separators=(",", ":")), 200, HEADERS, JSON)
+    return Response(json_of(content), 200, HEADERS, JSON)

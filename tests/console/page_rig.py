@@ -110,6 +110,7 @@ class FakeCell:
         self, run: ResolvedRun, folder: Path, pictures: set[str] | None = None, done: Done | None = None
     ) -> None:
         self.run = run
+        self.store = folder / "store"
         self.done = Done() if done is None else done
         if isinstance(self.done, Obedient):
             self.done.cell = self
@@ -223,7 +224,7 @@ def served(
     """The address of the page, for as long as it is served."""
     listening = listen(f"127.0.0.1:{port}")
     number = listening.getsockname()[1]
-    with PageServer(Pages(cell.desk, Gate(token, number), picture, report), listening) as server:
+    with PageServer(Pages(cell.desk, Gate(token, number), cell.store, picture, report), listening) as server:
         cell.server = server
         try:
             yield page_address(listening, "127.0.0.1", token)

@@ -101,7 +101,9 @@ def test_an_episode_is_played_to_its_end_and_stepped_by_frames(served, tab):
     until(lambda: page.evaluate(PIXELS) == first, "the first image", page)
     page.keyboard.press("Shift+ArrowRight")
     shown(page, "frame 10 of 20, human in control")
-    page.select_option("#speed", "4")
+    for _ in range(2):
+        page.click("#faster")
+    says(page, "#speed", "4×")
     page.focus("#player")
     page.keyboard.press(" ")
     sync_api.expect(page.locator("#play")).to_have_attribute("aria-label", "pause", timeout=WAIT_MS)
@@ -110,7 +112,9 @@ def test_an_episode_is_played_to_its_end_and_stepped_by_frames(served, tab):
     page.keyboard.press("Home")
     shown(page, "frame 0 of 20")
     says(page, ".marks", "⚑ success · ✔ model · ✔ simulator")
-    assert page.locator(".strip i").all_text_contents() == ["policy", "human", "human, still", "hold"]
+    assert page.locator(".strip i").all_text_contents() == ["policy", "human", "", "hold"]
+    names = page.locator(".strip i").evaluate_all("all => all.map((each) => each.className)")
+    assert names == ["who policy", "who human", "who idle", "who hold"]
 
 
 def test_the_scrubber_and_the_curves_are_at_one_moment(served, tab):
@@ -135,15 +139,36 @@ def test_a_page_holds_a_few_seconds_of_a_long_episode_and_fetches_the_rest_again
     with browsing(tmp_path / "long") as served:
         page = tab(served.url)
         asked: list[str] = []
+        came: list[str] = []
         page.on("request", lambda request: asked.append(request.url.rpartition("/frames/")[2]))
+        page.on("requestfinished", lambda request: came.append(request.url.rpartition("/frames/")[2]))
         open_episode(page, ALONE)
         for number in range(1, 14):
             page.keyboard.press("Shift+ArrowRight")
-            until(lambda number=number: str(min(number + 2, 13)) in asked, f"range {number + 2}", page)
+            until(lambda number=number: str(min(number + 2, 13)) in came, f"range {number + 2}", page)
         page.wait_for_load_state("networkidle")
         assert [asked.count(str(number)) for number in range(14)] == [1] * 14, "each once"
         page.keyboard.press("Home")
         until(lambda: asked.count("0") == 2, "the first range again", page)
+
+
+def test_a_page_that_is_scrubbed_past_a_range_no_longer_waits_for_it(tmp_path, tab):
+    write_folder(tmp_path / "long", [made_episode(ALONE, made_spec(side_px=32), steps=139)])
+    with browsing(tmp_path / "long") as served:
+        page = tab(served.url)
+        open_episode(page, ALONE)
+        kept_back, came = [], []
+        page.on("requestfinished", lambda request: came.append(request.url.rpartition("/frames/")[2]))
+        page.route("**/frames/6", lambda route: kept_back.append(route))
+        page.evaluate(HALF_WAY)
+        shown(page, "frame 69 of 139")
+        until(lambda: len(kept_back) == 1, "the question", page)
+        page.keyboard.press("End")
+        shown(page, "frame 139 of 139")
+        page.evaluate(HALF_WAY)
+        until(lambda: len(kept_back) == 2, "the question anew", page)
+        kept_back[1].continue_()
+        until(lambda: "6" in came, "its answer", page)
 
 
 def test_arrows_go_through_the_list_as_it_is_filtered(served, tab):
@@ -269,7 +294,9 @@ def test_each_of_several_arms_has_its_band_and_no_camera_is_needed(tmp_path, tab
         words = [band.locator("i").all_text_contents() for band in page.locator(".strip").all()]
         assert words == [["human", "policy"], ["hold", "policy"]]
         sync_api.expect(page.locator(".marks")).to_have_count(1)
-        page.select_option("#speed", "8")
+        for _ in range(3):
+            page.click("#faster")
+        says(page, "#speed", "8×")
         page.focus("#player")
         page.keyboard.press(" ")
         shown(page, "frame 20 of 20")

@@ -309,10 +309,19 @@ def test_files_are_served_and_nothing_else_is(url):
     assert code == 200
     assert "{{build}}" not in text
     assert "default-src 'self'" in headers["content-security-policy"]
-    for path, kind in (("static/main.js", "text/javascript"), ("static/console.css", "text/css")):
+    assert 'id="scrub"' in text, "the episode browser's player"
+    script = "text/javascript"
+    for path, kind in (("static/main.js", script), ("static/player.js", script), ("static/console.css", "text/css")):
         code, _, headers = get(url, path)
         assert (code, headers["content-type"].partition(";")[0]) == (200, kind)
-    for path in ("static/../app.py", "static/%2e%2e%2fapp.py", "static/nothing.js", "static/uPlot.LICENSE.txt", "etc"):
+    for path in (
+        "static/../app.py",
+        "static/%2e%2e%2fapp.py",
+        "static/nothing.js",
+        "static/player.html",
+        "static/uPlot.LICENSE.txt",
+        "etc",
+    ):
         assert get(url, path)[0] == 404
     assert get(url, "picture/..%2f..%2fsecret")[0] == 404
 

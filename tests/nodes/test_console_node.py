@@ -33,10 +33,12 @@ from robot_stack.nodes.conversion import image_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.processes.table import console_process
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.transition import EpisodeKind
+from tests.console.browser_store import HELPED, fetch, write_recorded
 
 DOMAIN = 78
 MOVE_S = 0.04
@@ -193,6 +195,15 @@ def test_a_policy_that_asks_for_help_is_on_the_page_until_it_no_longer_does(cell
     page.until(lambda: any("dismiss on browser" in line["text"] for line in page.parts["log"]), "the key on the topic")
     helped.publish(String(data=""))
     page.until(lambda: page.banner.get("mode") == "policy", "the end of the request")
+
+
+def test_episodes_of_the_runs_store_are_played(cell: FedCell, page: Page):
+    page.until(lambda: "now" in page.parts, "the page")
+    write_recorded(RunPaths(cell.folder).store.root)
+    url = (cell.folder / ADDRESS_FILE).read_text().strip()
+    for path in (f"api/episodes/{HELPED}", f"api/episodes/{HELPED}/frames/0"):
+        code, body = fetch(url, path)
+        assert (code, len(body) > 100) == (200, True), body
 
 
 def test_a_page_that_closes_while_it_drives_is_a_hold(cell: FedCell, page: Page):

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -26,24 +25,19 @@ from starlette.routing import Route
 from robot_stack.console.access import Gate
 from robot_stack.console.browser.asked import Asked, Export, Mark, Nothing, Prefer, Relabel, Trims, asked
 from robot_stack.console.browser.comparing import Comparing
-from robot_stack.console.browser.films import Films
 from robot_stack.console.browser.listed import listed
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.played import played
+from robot_stack.console.browser.projector import Projector
 from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
-from robot_stack.console.web import HEADERS, PageFiles, guarded, json_answer, json_body, refuse_host
-from robot_stack.console.web import STATIC as SHARED
+from robot_stack.console.web import BROWSER, HEADERS, STATIC, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.datasets.catalogue import Catalogue
-from robot_stack.datasets.declared import check_scores
-from robot_stack.replay.annotations import ScoreFiles
-from robot_stack.replay.stored_episode import read_episode
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Moment, Preference
 
-STATIC = Path(__file__).with_name("static")
 TICK_S = 0.5
 """Between two looks at the folder, and at verdicts that are due."""
 COURSES_AT_ONCE = 8
@@ -76,8 +70,8 @@ class Browser:
         self._comparing = Comparing(catalogue)
         self._gate = gate
         self._name = name
-        self._films = Films()
-        self._files = PageFiles([STATIC, SHARED])
+        self._projector = Projector(lambda: catalogue, played)
+        self._files = PageFiles([BROWSER, STATIC])
         self._said: Any = None
         self._version = 0
 
@@ -86,8 +80,7 @@ class Browser:
         look = {
             "/api/list": self._list,
             "/api/pair": self._pair,
-            "/api/episodes/{id}": self._episode,
-            "/api/episodes/{id}/frames/{range:int}": self._frames,
+            **self._projector.handlers,
         }
         do = {
             "/api/label": self._label,
@@ -151,22 +144,6 @@ class Browser:
             "stages": self._staging.names,
         }
         return json_answer({**about, **content, **waiting})
-
-    async def _episode(self, request: Request) -> Response:
-        return json_answer(await asyncio.to_thread(self._played, request.path_params["id"]))
-
-    def _played(self, episode_id: str) -> dict[str, Any]:
-        path, view = self._catalogue.whole(episode_id), self._catalogue.view
-        check_scores(view.paths.scores, episode_id)
-        scores = ScoreFiles(view.paths.scores).of(episode_id)
-        episode = read_episode(path, images=False)
-        frames = episode.length + 1
-        return played(view, episode, [one for one in scores if len(one.progress) == frames])
-
-    async def _frames(self, request: Request) -> Response:
-        path = await asyncio.to_thread(self._catalogue.whole, request.path_params["id"])
-        content = await asyncio.to_thread(self._films.get, path, request.path_params["range"])
-        return Response(content, 200, HEADERS, "application/octet-stream")
 
     async def _pair(self, request: Request) -> Response:
         pair, answers = await asyncio.to_thread(self._comparing.next)

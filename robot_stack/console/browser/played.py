@@ -1,4 +1,4 @@
-"""What the page plays of an episode: its numbers over time, who was in control, and scores, as JSON. Pure."""
+"""What pages play of an episode beside its images: numbers over time, who was in control, and scores, as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ NORMS = {"tcp_twist": ("speed", "m/s"), "wrench": ("force", "N")}
 """Proprio field -> what the length of its first three entries is, and its unit."""
 
 
+OUTLINED = ("stamp_ns", "sources", "clipped")
+"""Columns of an episode that its outline needs, beside the sources."""
+
+
 def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScores]) -> dict[str, Any]:
-    """Return what a closed episode holds but for its images, as it is sent to the page.
+    """Return what a closed episode holds but for its images, as it is sent to the episode browser.
 
     Args:
         view: The folder that it is in.
@@ -37,10 +41,8 @@ def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScor
         JSON; times are seconds since the first frame, numbers that are not finite are null.
     """
     header, spec, arrays = episode.header, episode.spec, episode.arrays
-    stamps = arrays["stamp_ns"]
     return {
-        "id": header.episode_id,
-        "kind": header.kind.value,
+        **_common(episode, scores),
         "task": header.task_id,
         "text": view.text_of(header),
         "actor": header.actor,
@@ -48,6 +50,36 @@ def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScor
         "seed": header.seed,
         "level": header.level,
         "reset": header.reset.value,
+        "actions": action_groups(spec),
+        "executed": [_plain(row) for row in arrays["executed"].T],
+        "proposed": [_plain(row) for row in arrays["proposed"].T] if arrays["proposed"].any() else None,
+        "params": [int(arrays["params_version"].min(initial=0)), int(arrays["params_version"].max(initial=0))],
+        "signals": list(_signals(spec, arrays["proprio"])),
+    }
+
+
+def outlined(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScores]) -> dict[str, Any]:
+    """Return the outline of a closed episode, as it is sent to the operator's page beside a robot that runs.
+
+    That is who was in control, progress by the newest model, and where stages begin: no actions, no measured state.
+
+    Args:
+        view: The folder that it is in.
+        episode: Read with `OUTLINED` at least.
+        scores: Of it, the newest model last.
+    """
+    marks = view.marks_of(episode.header.episode_id)
+    stages = [{"stage": mark.stage, "frame": mark.frame, "name": mark.name} for mark in marks]
+    return {**_common(episode, scores[-1:]), "actions": [], "signals": [], "stages": stages}
+
+
+def _common(episode: StoredEpisode, scores: Sequence[EpisodeScores]) -> dict[str, Any]:
+    """Return what every player needs of an episode."""
+    header, spec, arrays = episode.header, episode.spec, episode.arrays
+    stamps = arrays["stamp_ns"]
+    return {
+        "id": header.episode_id,
+        "kind": header.kind.value,
         "end": episode.end.value if episode.end else "",
         "cameras": [{"name": c.name, "width": c.width_px, "height": c.height_px} for c in spec.cameras],
         "range": chunk_rows(spec),
@@ -58,12 +90,7 @@ def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScor
         ]
         if "sources" in arrays
         else [],
-        "actions": action_groups(spec),
-        "executed": [_plain(row) for row in arrays["executed"].T],
-        "proposed": [_plain(row) for row in arrays["proposed"].T] if arrays["proposed"].any() else None,
         "clipped": np.flatnonzero(arrays["clipped"]).tolist(),
-        "params": [int(arrays["params_version"].min(initial=0)), int(arrays["params_version"].max(initial=0))],
-        "signals": list(_signals(spec, arrays["proprio"])),
         "scores": [
             {"version": one.version, "progress": _plain(one.progress), "success": _plain(one.success)}
             for one in reversed(scores)

@@ -28,11 +28,10 @@ from starlette.routing import Route
 
 from robot_stack.config.files.library import config_root, search_path
 from robot_stack.console.access import Gate
-from robot_stack.console.browser.app import STATIC as BROWSERS
 from robot_stack.console.browser.asked import asked
 from robot_stack.console.messages import PageError
 from robot_stack.console.setup.asked import AskedCell, Domain, Port
-from robot_stack.console.web import HEADERS, PageFiles, guarded, json_answer, json_body, refuse_host
+from robot_stack.console.web import BROWSER, HEADERS, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.console.web import STATIC as SHARED
 from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.teleop.connected import ConnectedDevices
@@ -90,7 +89,7 @@ class SetupPage:
     def __init__(self, looks: Looks, gate: Gate) -> None:
         self._looks = looks
         self._gate = gate
-        self._files = PageFiles([STATIC, BROWSERS, SHARED])
+        self._files = PageFiles([STATIC, BROWSER, SHARED])
         self._checking = asyncio.Lock()
         self._looking = asyncio.Lock()
 

@@ -13,7 +13,7 @@ let later = 0;
 
 const clock = (seconds) => (seconds ? new Date(1000 * seconds).toTimeString().slice(0, 5) : "");
 
-function outcomeOf(episode) {
+export function outcomeOf(episode) {
   if (episode.open) return ["open", "running"];
   if (episode.verdict) return [episode.verdict, episode.verdict];
   if (episode.end === "success" || episode.end === "failure") return [episode.end, episode.end];
@@ -35,8 +35,12 @@ function makeRow(episode, link, chars) {
   const number = document.createElement("span");
   number.className = "no";
   number.textContent = episode.number;
-  const frame = document.createElement("span");
+  const frame = document.createElement("button");
+  frame.type = "button";
   frame.className = "picture none";
+  frame.dataset.play = episode.id;
+  frame.title = `play episode ${episode.number}`;
+  frame.setAttribute("aria-label", frame.title);
   const words = document.createElement("span");
   const say = document.createElement("span");
   say.className = "say";
@@ -75,7 +79,7 @@ function showRow(row, episode, token) {
   const parts = [KINDS[episode.kind] || episode.kind, clock(episode.at), episode.open ? "" : `${episode.s.toFixed(1)} s`, by, human, episode.state];
   details.textContent = parts.filter(Boolean).join(" · ");
   row.words.replaceChildren(said, details);
-  for (const button of row.say.children) button.disabled = episode.open;
+  for (const button of [...row.say.children, row.frame]) button.disabled = episode.open;
   if (document.activeElement !== row.note) row.note.value = episode.note;
   if (episode.pictures && !row.frame.firstChild) {
     const image = document.createElement("img");

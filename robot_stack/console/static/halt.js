@@ -25,6 +25,9 @@ export class Halt {
 
   takes(what) { return what in WORDS; }
 
+  // whether a press is said not to be confirmed: no other sentence may take the place of that
+  get doubts() { return [...this.pending.values()].some((press) => press.told); }
+
   // the caps of the keys, from the server's key table
   lay(keys) {
     for (const what of Object.keys(WORDS)) document.querySelector(`#${what} kbd`).textContent = keys[what].toUpperCase();

@@ -26,7 +26,8 @@ const may = ({ rights, asks, stages }, what) => {
   if (what === "stage") return stages.length > 0;
   return what === "dismiss" ? asks && rights.dismiss : rights.enable || !ENABLING.includes(what);
 };
-const writing = (element) => element && /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
+// a field of words takes the keys; the scrubber of an episode does not
+const writing = (element) => element instanceof HTMLElement && element.matches("textarea, input:not([type=range])");
 
 export class Keys {
   constructor(link, hand, halt, notice) {

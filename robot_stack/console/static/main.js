@@ -9,6 +9,7 @@ import { Hand } from "./hand.js";
 import { Keys } from "./keys.js";
 import { showLearning } from "./learning.js";
 import { Link, tokenIn } from "./link.js";
+import { Playback } from "./playback.js";
 import { keepReport } from "./report.js";
 import { soundButton } from "./tone.js";
 
@@ -67,7 +68,10 @@ const link = new Link({
       showTime(now.episode ? now.episode.s : 0);
     }
     if (parts.curve) showCurve(parts.curve);
-    if (parts.episodes) showEpisodes(parts.episodes, link, welcome.note_chars);
+    if (parts.episodes) {
+      showEpisodes(parts.episodes, link, welcome.note_chars);
+      playback.show(parts.episodes);
+    }
     if (parts.learning) showLearning(parts.learning);
     if (parts.log) showLog(parts.log);
   },
@@ -84,6 +88,7 @@ const link = new Link({
 const halt = new Halt(link, notice, withdraw);
 const hand = new Hand(link, (what) => keys.press(what));
 const keys = new Keys(link, hand, halt, notice);
+const playback = new Playback(link, (text) => { if (!halt.doubts) notice(text); });
 
 document.getElementById("gate").addEventListener("submit", (event) => {
   event.preventDefault();

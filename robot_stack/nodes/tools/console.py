@@ -341,8 +341,9 @@ class ConsoleNode(StackNode):
         address, url = self._run.cell.console.address, self._folder / ADDRESS_FILE
         host, _ = split_address(address)
         token = "" if is_local(host) else LinkToken.keep(self._state, TOKEN_FILE).token
-        listening, report = serving.listen(address, read_port(url)), RunPaths(self._folder).report
-        pages = serving.Pages(self._session, Gate(token, listening.getsockname()[1]), self._pictures.get, report)
+        listening, paths = serving.listen(address, read_port(url)), RunPaths(self._folder)
+        gate = Gate(token, listening.getsockname()[1])
+        pages = serving.Pages(self._session, gate, paths.store.root, self._pictures.get, paths.report)
         server = serving.PageServer(pages, listening)
         server.start()
         shown = serving.page_address(listening, host, token)

@@ -2,7 +2,7 @@
 import { spansOf } from "./track.js";
 
 const WORDS = { policy: "policy", human: "human", idle: "human, still", hold: "hold" };
-const WORTH_A_WORD = 0.07;  // of the width; a shorter span is told by its colour, its pattern and its tooltip
+const LETTER_PX = 7, ROOM_PX = 8;  // a span without room for its word is told by its colour, its pattern and its tooltip
 const SIGNS = { success: "✔", failure: "✖", discard: "⊘" };
 
 // a row of its own: a stage may begin where the words about the end stand
@@ -59,10 +59,12 @@ export function makeBand(track, source, name, shareOf, kept, labels, stages) {
   const strip = document.createElement("div");
   strip.className = "strip";
   const spans = spansOf(source);
+  const width = document.getElementById("bands").clientWidth;
   for (const [who, first, behind] of spans) {
     const part = document.createElement("i");
     part.className = `who ${who}`;
-    part.textContent = shareOf(behind) - shareOf(first) > WORTH_A_WORD ? WORDS[who] : "";
+    const fits = (shareOf(behind) - shareOf(first)) * width >= LETTER_PX * WORDS[who].length + ROOM_PX;
+    part.textContent = fits ? WORDS[who] : "";  // whole, or not: "human, still" cut short would say "human"
     part.title = `${WORDS[who]}, frames ${first} to ${behind}`;
     place(part, shareOf(first), shareOf(behind));
     strip.append(part);

@@ -29,6 +29,7 @@ export class Film {
   frame(index) {
     if (!this.episode.cameras.length) return [];
     const range = Math.floor(index / this.episode.range);
+    this.forget(range);
     for (let each = range; each <= Math.min(range + AHEAD, this.last); each += 1) this.want(each);
     const frames = this.ranges.get(range);
     if (!frames) return null;
@@ -49,7 +50,16 @@ export class Film {
     } catch (error) {
       if (error.name !== "AbortError") this.onRange(error);
     } finally {
-      this.asked.delete(range);
+      if (this.asked.get(range) === stop) this.asked.delete(range);
+    }
+  }
+
+  // what was asked for and is scrubbed past keeps nobody waiting
+  forget(range) {
+    for (const [each, stop] of this.asked) {
+      if (Math.abs(each - range) <= AHEAD) continue;
+      this.asked.delete(each);
+      stop.abort();
     }
   }
 

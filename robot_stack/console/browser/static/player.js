@@ -8,6 +8,7 @@ import { Track } from "./track.js";
 const at = (id) => document.getElementById(id);
 const WHO = { policy: "policy in control", human: "human in control", idle: "human, still", hold: "hold" };
 const SIDES = ["A", "B"];
+const SPEEDS = [[0.1, "0.1×"], [0.25, "¼×"], [0.5, "½×"], [1, "1×"], [2, "2×"], [4, "4×"], [8, "8×"]];
 
 export class Player {
   constructor(notice) {
@@ -18,6 +19,7 @@ export class Player {
     this.by = "time";
     this.moment = 0;
     this.playing = false;
+    this.pace = SPEEDS.findIndex(([speed]) => speed === 1);
     this.kept = () => null;  // the frames of an episode that a trim keeps
     this.labels = () => [];  // what was said of an episode
     this.stages = () => [];  // where its stages begin, marked or proposed
@@ -28,6 +30,8 @@ export class Player {
     at("last").addEventListener("click", () => this.seek(this.end));
     at("back").addEventListener("click", () => this.step(-1));
     at("on").addEventListener("click", () => this.step(1));
+    at("slower").addEventListener("click", () => this.faster(-1));
+    at("faster").addEventListener("click", () => this.faster(1));
     at("scrub").addEventListener("input", () => this.seek(Number(at("scrub").value) / 1000 * this.end));
     for (const radio of document.querySelectorAll("#align input")) radio.addEventListener("change", () => this.align(radio.value));
     at("lanes").addEventListener("pointerdown", (event) => this.drag(event));
@@ -41,7 +45,7 @@ export class Player {
 
   get frames() { return this.tracks.map((track) => track.frameAt(this.moment, this.by)); }
 
-  get speed() { return Number(at("speed").value); }
+  get speed() { return SPEEDS[this.pace][0]; }
 
   // one episode, or two to compare
   load(episodes, version) {
@@ -60,8 +64,7 @@ export class Player {
     progress.parentElement.title = scored ? "" : "a reward model must have scored both";
     if (episodes.length < 2 || !scored) this.by = "time";
     document.querySelector(`#align [value=${this.by}]`).checked = true;
-    at("empty").hidden = true;
-    at("stage").hidden = false;
+    at("playing").hidden = false;
     this.more();
     this.moment = 0;
     this.lay();
@@ -71,8 +74,7 @@ export class Player {
     this.stop();
     for (const film of this.films) film.close();
     [this.tracks, this.films, this.screens] = [[], [], []];
-    at("stage").hidden = true;
-    at("empty").hidden = false;
+    at("playing").hidden = true;
   }
 
   fail(error) {
@@ -108,6 +110,7 @@ export class Player {
 
   more() {
     const box = document.querySelector("#more div");
+    at("more").hidden = !this.tracks[0].episode.signals.length;
     box.replaceChildren(...this.tracks[0].episode.signals.map((signal) => {
       const label = document.createElement("label");
       const check = document.createElement("input");
@@ -166,8 +169,8 @@ export class Player {
   jump(seconds) { this.seek(this.moment + (this.by === "time" ? seconds : seconds * this.end / 10)); }
 
   faster(way) {
-    const pick = at("speed");
-    pick.selectedIndex = Math.min(Math.max(pick.selectedIndex + way, 0), pick.options.length - 1);
+    this.pace = Math.min(Math.max(this.pace + way, 0), SPEEDS.length - 1);
+    at("speed").textContent = SPEEDS[this.pace][1];
   }
 
   toggle() {
@@ -184,12 +187,19 @@ export class Player {
       before = now;
       if (this.paint()) {
         const longest = Math.max(...this.tracks.map((track) => track.seconds));
-        this.seek(this.moment + (this.by === "time" ? passed : passed * this.end / longest));
+        this.pass(this.by === "time" ? passed : passed * this.end / longest);
         if (this.moment >= this.end - 1e-6) this.stop();
       }
       requestAnimationFrame(tick);
     };
     requestAnimationFrame(tick);
+  }
+
+  // on by so much; the page is drawn anew only where other frames begin
+  pass(moments) {
+    const before = String(this.frames);
+    this.moment = Math.min(this.moment + moments, this.end);
+    if (String(this.frames) !== before) this.seek(this.moment);
   }
 
   stop() {

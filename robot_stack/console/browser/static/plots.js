@@ -97,6 +97,7 @@ export class Plots {
   versions() {
     const { scores } = this.tracks[0].episode;
     if (!scores.length) return [];
+    if (scores.length === 1) return [`by ${scores[0].version.slice(0, 12)}`];
     const pick = document.createElement("select");
     pick.id = "version";
     pick.setAttribute("aria-label", "Version of the reward model");
