@@ -95,6 +95,7 @@ class Heard:
         log: Changes of state and what processes complain of, the newest last.
         mode, reason: Of the safety filter; None before it is heard.
         stage: Of the run once its cell has stopped, else None.
+        scene: Address of the view in three dimensions, or "".
         prompt: What the cell asks an operator to do, or "".
         help: What the policy asks an operator for help with, or None.
         kind: Of the running episode, or "".
@@ -123,6 +124,7 @@ class Heard:
         self.mode: Mode | None = None
         self.reason = ""
         self.prompt = ""
+        self.scene = ""
         self.help: HelpRequest | None = None
         self.kind = ""
         self.way = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic
@@ -15,6 +16,9 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import MetricsRow
 from robot_stack.runs.stage import Stage
 
+SCENE = re.compile(r"(http://127\.0\.0\.1:[0-9]{1,5}/)\s*")
+"""Address of a view; nothing else becomes a link."""
+MOST_CHARS = 64
 MOST_BYTES = 4 << 20
 """At one look; of a longer file the newest part."""
 
@@ -62,6 +66,7 @@ class RunRecord:
         paths = RunPaths(folder)
         self._folder = folder
         self._actor = paths.actor
+        self._scene = paths.scene
         # what is wrong with its own file, the learner says
         self._labels = Tail(paths.store.labels, label_from)
         self._metrics = Tail(paths.metrics, row_from)
@@ -74,3 +79,12 @@ class RunRecord:
         heard.rows(self._metrics.rows())
         heard.labels(self._labels.rows())
         heard.stage = Stage.read(self._folder)
+        heard.scene = self._scene_address()
+
+    def _scene_address(self) -> str:
+        """Return the address of the view in three dimensions, or "" while there is none."""
+        try:
+            said = SCENE.fullmatch(self._scene.read_text(errors="replace")[:MOST_CHARS])
+        except OSError:
+            return ""
+        return said[1] if said is not None else ""

@@ -66,6 +66,7 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
     return {
         "banner": asdict(banner(_scene(heard, rights, now_ns, here=here))),
         "over": None if heard.stage is None else {"report": heard.stage.name is StageName.ENDED},
+        "scene": heard.scene,
         "episode": _episode(heard, now_ns),
         "estop": {"text": words, "on": on},
         "cameras": [view.to_json(now_ns) for view in heard.cameras.values()],

@@ -6,16 +6,22 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 pytest.importorskip("viser", reason="no viser on this machine: pip install 'robot-stack[scene]'")
 import trimesh
 
+from robot_stack.console.heard import Heard
+from robot_stack.console.record_of import RunRecord
 from robot_stack.console.scene_view import SceneView
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.shape import Shape, ShapeKind
-from tests.console.browser_rig import needs_chromium, picture, says, until
+from tests.console.browser_rig import CHROMIUM, QUIET, needs_chromium, picture, says, until
 
+DRAWN_MS = 60_000
+"""A browser without a GPU draws slowly on a busy machine."""
 SOFTWARE_GL = ("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 
 
@@ -61,37 +67,67 @@ def test_only_this_machine_may_look(view: SceneView) -> None:
 
 @needs_chromium
 @pytest.mark.long
-def test_a_scene_reaches_the_browser_and_moves_there(view: SceneView) -> None:
-    from tests.console.browser_rig import CHROMIUM, QUIET, sync_api
-
+def test_a_scene_reaches_the_browser_and_moves_there(view: SceneView, browser) -> None:
     view.draw([shape("block", ShapeKind.BOX, 0.3, 0.3, 0.3)])
     view.box("arm", (-0.5, -0.5, 0.0), (0.5, 0.5, 0.5), np.eye(4))
     view.aim(np.zeros(3), np.array([1.5, 0.0, 0.3]))
     view.say("**POLICY**")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, *SOFTWARE_GL])
-        page = chromium.new_page(viewport={"width": 640, "height": 480})
+    drawing = browser.browser_type.launch(executable_path=CHROMIUM, args=[*QUIET, *SOFTWARE_GL])
+    try:
+        page = drawing.new_page(viewport={"width": 640, "height": 480})
         page.goto(view.address)
         says(page, "body", "POLICY")
         until(lambda: view.watched, "the page", page)
-        until(lambda: greens(page) > 5000, "a green block", page, 60_000)
+        until(lambda: greens(page) > 5000, "a green block", page, DRAWN_MS)
         picture(page, "scene_view")
         away = np.eye(4)
         away[1, 3] = 50.0
         view.move({"table": away})
-        until(lambda: greens(page) < 500, "the block out of sight", page, 60_000)
+        until(lambda: greens(page) < 500, "the block out of sight", page, DRAWN_MS)
         view.trail("arm", np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.1]]), ["POLICY", "HUMAN"])
         view.see("front", np.zeros((8, 8, 3), np.uint8), np.eye(4), 1.0)
         view.see("front", np.full((8, 8, 3), 9, np.uint8), away, 1.0)
         view.say("**HOLD**")
         says(page, "body", "HOLD")
-        chromium.close()
+    finally:
+        drawing.close()
     until(lambda: not view.watched, "the page's end")
 
 
 def greens(page) -> int:
     """Pixels of a screenshot that are more green than anything else."""
-    import cv2
-
     image = cv2.imdecode(np.frombuffer(page.screenshot(), np.uint8), cv2.IMREAD_COLOR).astype(int)
     return int((image[..., 1] - np.maximum(image[..., 0], image[..., 2]) > 60).sum())
+
+
+@pytest.mark.parametrize(
+    ("said", "scene"),
+    [
+        ("http://127.0.0.1:8643/\n", "http://127.0.0.1:8643/"), ("", ""), ("http://evil.example/", ""),
+        ("javascript:alert(1)", ""), ("http://127.0.0.1:8643/@evil.example/", ""), ("\x00" * 9000, ""),
+    ],
+)  # fmt: skip
+def test_only_an_address_on_this_machine_becomes_a_link(run, tmp_path: Path, said: str, scene: str) -> None:
+    heard, record = Heard(run), RunRecord(tmp_path)
+    RunPaths(tmp_path).scene.write_text(said)
+    record.read_into(heard)
+    assert heard.scene == scene
+    RunPaths(tmp_path).scene.unlink()
+    record.read_into(heard)
+    assert heard.scene == ""
+
+
+@needs_chromium
+@pytest.mark.long
+def test_the_operators_page_offers_the_view_while_it_is_served(cell, url, tab) -> None:
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    assert not page.locator("#scene").is_visible()
+    for address in ("http://127.0.0.1:8643/", ""):
+        with cell.desk.locked():
+            cell.desk.heard.scene = address
+        cell.tell()
+        until(lambda address=address: page.locator("#scene").is_visible() == bool(address), "the link", page)
+        if address:
+            assert page.get_attribute("#scene", "href") == address
+            picture(page, "scene_link")

@@ -194,7 +194,7 @@ class SetupPage:
         texts: Mapping[tuple[str, str], str] = {}
         try:
             texts = texts_of(plan, search_path())
-            refuse_name(plan.name, {kind for kind, name in texts if name == plan.name}, config_root())
+            refuse_name(plan.name, sorted({kind for kind, name in texts if name == plan.name}), config_root())
             check_together(texts, plan.name, self._looks.check)
         except ConfigError as error:
             return texts, str(error).splitlines()

@@ -32,6 +32,13 @@ function withdraw(text) {
   if (element.textContent === text) element.hidden = true;
 }
 
+// served to this machine alone, so it is offered to a browser here alone
+function showScene(address) {
+  const link = document.getElementById("scene");
+  link.hidden = !address || !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+  if (!link.hidden && link.href !== address) link.href = address;
+}
+
 function share(value) { return value === null || value === undefined ? "–" : value.toFixed(2); }
 
 // says what is wrong with the connection, and goes on to say it while the seconds pass
@@ -62,6 +69,7 @@ const link = new Link({
       if (!now.over) showCameras(now.cameras);
       showFigures(now.figures);
       keepReport(now.over, link.token);
+      showScene(now.scene);
       set("phi", share(now.score && now.score.progress));
       set("success", share(now.score && now.score.success));
       set("stage", now.stage);
