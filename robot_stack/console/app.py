@@ -19,7 +19,7 @@ from robot_stack.console.access import Gate
 from robot_stack.console.browser.played import OUTLINED, outlined
 from robot_stack.console.browser.projector import Projector, followed
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
-from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, parse
+from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, View, parse
 from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
 from robot_stack.console.web import BROWSER, HEADERS, STATIC, TYPES, PageFiles, guarded, refuse_host
 from robot_stack.types.errors import StackError
@@ -200,8 +200,11 @@ class Pages:
         if self.hub.pages.get(page.name) is not page:
             return
         halts = isinstance(message, Press) and message.what in FOR_EVERYBODY
-        if self.hub.stalled(page) and not (halts or isinstance(message, Seen)):
+        if self.hub.stalled(page) and not (halts or isinstance(message, Seen | View)):
             page.notice("refused", "server stood still for a moment, must run to know what is meant now; do it again")
+            return
+        if isinstance(message, View):
+            page.whole = frozenset(message.cameras)
             return
         if isinstance(message, Seen):
             page.outbox.seen(message.state, message.image)

@@ -27,6 +27,8 @@ LEAST_GAP_S = 0.03
 """Between two states, however much happens."""
 MAX_PAGES = 20
 NOTICE_AGAIN_S = 2.0
+WHOLE = 64
+"""Added to a camera's place in the list where an image is whole."""
 STALL_S = 1.0
 """A server that stood still for so long finds what pages sent meanwhile, and nobody knows how old that is."""
 
@@ -98,12 +100,14 @@ class Page:
         name: Its own, over reloads.
         outbox: What it has still to be sent.
         wake: Set when there may be something in it.
+        whole: Cameras whose whole images it shows, by their places in the list.
         told: Sentence -> when it was last told: a hand that moves in vain is told so once, not 25 times a second.
     """
 
     name: str
     outbox: Outbox = field(default_factory=Outbox)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    whole: frozenset[int] = frozenset()
     told: dict[str, float] = field(default_factory=dict)
 
     def notice(self, kind: str, text: str) -> None:
@@ -171,6 +175,18 @@ class Hub:
         for page in self.pages.values():
             page.outbox.put_image(camera, jpeg)
             page.wake.set()
+
+    @property
+    def whole(self) -> frozenset[int]:
+        """Return the cameras whose whole images some page shows."""
+        return frozenset().union(*(page.whole for page in tuple(self.pages.values())))
+
+    def show_whole(self, camera: int, jpeg: bytes) -> None:
+        """Send a camera's newest whole image to the pages that show it."""
+        for page in self.pages.values():
+            if camera in page.whole:
+                page.outbox.put_image(WHOLE + camera, jpeg)
+                page.wake.set()
 
     async def run(self) -> None:
         """Send what changes to all pages, for as long as the server lives."""

@@ -14,6 +14,8 @@ from robot_stack.types.robot import EVENTS
 
 MAX_CHARS = 4096
 MAX_NOTE_CHARS = 500
+MOST_CAMERAS = 8
+"""Of a cell."""
 CLEAR_STOP = "clear_stop"
 PRESSES = (*(event for event in EVENTS if event != "next_arm"), CLEAR_STOP)
 """Keys and buttons of a page. The next arm is a matter of the hand that drives: see `Move`."""
@@ -133,7 +135,14 @@ class Seen(PageMessage):
     image: Count
 
 
-Message = Hello | Press | Say | Undo | Write | Sit | Move | Seen
+class View(PageMessage):
+    """The cameras whose whole images a page shows in place of the policy's, by their places in the list."""
+
+    k: Literal["view"] = "view"
+    cameras: Annotated[tuple[Annotated[int, Field(ge=0, lt=MOST_CAMERAS)], ...], Field(max_length=MOST_CAMERAS)]
+
+
+Message = Hello | Press | Say | Undo | Write | Sit | Move | Seen | View
 KINDS = [kind.model_fields["k"].default for kind in get_args(Message)]
 _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="k")])
 

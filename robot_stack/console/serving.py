@@ -174,6 +174,15 @@ class PageServer(AppServer):
         """Tell every page what is to stay on it once the server is gone; callable from any thread."""
         self._soon(self._pages.hub.farewell, banner)
 
+    @property
+    def whole(self) -> frozenset[int]:
+        """Return the cameras whose whole images some page shows."""
+        return self._pages.hub.whole
+
+    def show_whole(self, camera: int, jpeg: bytes) -> None:
+        """Send a camera's newest whole image to the pages that show it; callable from any thread."""
+        self._soon(self._pages.hub.show_whole, camera, jpeg)
+
     def show(self, camera: int, jpeg: bytes) -> None:
         """Send every page a camera's newest image; callable from any thread."""
         self._soon(self._pages.hub.show, camera, jpeg)

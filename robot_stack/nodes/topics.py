@@ -10,6 +10,7 @@ What anybody may read or send, in the messages that ROS has for it:
 | <arm>/policy/gripper | JointState | R 1 | control | in: the opening that it asks for, with the same stamp |
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
 | <camera>/obs/compressed | CompressedImage | R 1 | camera | the same as JPEG, while one subscribes |
+| <camera>/captured/compressed | CompressedImage | R 1 | 5 Hz | the whole image, upright, JPEG, while one subscribes |
 | <camera>/camera_info | CameraInfo | R 1 | camera | pinhole of <camera>/obs, of simulated cameras, on demand |
 | robot_description | String | latched | start | URDF of the simulated cell; a real arm's comes from its driver |
 | safety/mode | String | latched | change | "HOLD (policy silent): policy silent for 153 ms ...", of all arms |
@@ -193,6 +194,11 @@ def observation(camera: str) -> str:
 def compressed(camera: str) -> str:
     """Return the topic of a camera's images as the policy sees them, as JPEG."""
     return f"{observation(camera)}/compressed"
+
+
+def captured(camera: str) -> str:
+    """Return the topic of a camera's whole images, upright and before the crop, as JPEG."""
+    return f"{camera}/captured/compressed"
 
 
 def camera_info(camera: str) -> str:

@@ -31,11 +31,13 @@ class SimCamera:
         self._framing = replace(Framing.of(config), flip="none")  # the simulator's cameras hang upright
         self._cell_name = name
         self._name = scene_camera(name, world.model)
+        self.captured = np.zeros((config.height_px, config.width_px, 3), np.uint8)
+        """Whole image that was captured last, RGB."""
         self._renderer = CameraRenderer(world.model, height_px=config.height_px, width_px=config.width_px)
 
     def see(self, noise: np.random.Generator | None = None) -> np.ndarray:
         """Return the policy's image, RGB uint8 (H, W, 3), of a sensor with noise if that is given."""
-        captured = self._renderer.render(self._world.data, self._name)
+        self.captured = captured = self._renderer.render(self._world.data, self._name)
         if noise is not None:
             add_sensor_noise(captured, noise)
         image, drawn = self._framing.apply(captured), self._world.conditions

@@ -36,6 +36,7 @@ from robot_stack.nodes.qos import LATCHED, SAMPLED
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import cell_processes
+from robot_stack.sensing.framing import Framing
 from tests.nodes.cell_rig import START_S, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/policy_node.py"
@@ -89,6 +90,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranger]:
             seen.listen(Image, topics.observation("wrist"))
             seen.listen(CameraInfo, topics.camera_info("wrist"))
             seen.listen(CompressedImage, topics.compressed("wrist"))
+            seen.listen(CompressedImage, topics.captured("wrist"))
             seen.listen(String, topics.ROBOT_DESCRIPTION, LATCHED)
             seen.listen(String, topics.MODE, LATCHED)
             seen.listen(TwistStamped, topics.applied(ARM))
@@ -142,6 +144,23 @@ def test_a_panel_in_three_dimensions_finds_all_that_it_draws(stranger: Stranger)
     decoded = cv2.imdecode(np.frombuffer(small.data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].astype(int)
     pixels = np.frombuffer(whole.data, np.uint8).reshape(decoded.shape).astype(int)
     assert np.abs(decoded - pixels).mean() < 6.0
+
+
+def test_a_whole_picture_shows_what_the_policys_was_made_of(stranger: Stranger) -> None:
+    framing = Framing.of(load_run("peg_insert").cameras["wrist"])
+    raw, file = (stranger.heard[topic] for topic in (topics.observation("wrist"), topics.captured("wrist")))
+    wait_until(lambda: len(file) > 4, START_S, "whole pictures")
+    stamps = {(m.header.stamp.sec, m.header.stamp.nanosec): m for _, m in raw}
+    pairs = [(stamps[m.header.stamp.sec, m.header.stamp.nanosec], m) for _, m in file
+             if (m.header.stamp.sec, m.header.stamp.nanosec) in stamps]  # fmt: skip
+    policys, whole = pairs[-1]
+    decoded = cv2.imdecode(np.frombuffer(whole.data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    assert decoded.shape == (framing.height_px, framing.width_px, 3)
+    made = framing.apply(np.ascontiguousarray(decoded)).astype(int)
+    pixels = np.frombuffer(policys.data, np.uint8).reshape(made.shape).astype(int)
+    assert np.abs(made - pixels).mean() < 4.0
+    times_s = [m.header.stamp.sec + m.header.stamp.nanosec / 1e9 for _, m in file]
+    assert min(np.diff(times_s)) > 0.1, "for people, not at the camera's rate"
 
 
 def test_what_is_sealed_or_packed_is_hidden_from_lists_of_topics(stranger: Stranger) -> None:

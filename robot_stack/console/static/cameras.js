@@ -1,5 +1,7 @@
 // What the policy sees, pixel for pixel, and beside it which part of the camera's picture that is.
 const tiles = [];
+const WHOLE = 64;  // added to a camera's place in the list where an image is whole
+const whole = new Set();  // names of cameras that are shown whole
 
 function cropSketch(layout) {
   const [width, height] = layout.captured;
@@ -30,7 +32,8 @@ function cropWords(layout) {
   return `policy sees ${policyWidth}×${policyHeight}: ${part} of ${width}×${height}`;
 }
 
-export function layCameras(layouts) {
+// `look` is told which cameras are to be shown whole
+export function layCameras(layouts, look) {
   const room = document.getElementById("cameras");
   room.replaceChildren();
   tiles.length = 0;
@@ -47,10 +50,40 @@ export function layCameras(layouts) {
     const crop = document.createElement("small");
     crop.textContent = cropWords(layout);
     words.append(head, crop);
-    caption.append(cropSketch(layout), words);
+    const button = document.createElement("button");
+    button.type = "button";
+    const word = document.createElement("small");
+    word.textContent = "whole";
+    button.append(cropSketch(layout), word);
+    button.setAttribute("aria-label", `whole picture of camera ${layout.name}`);
+    button.title = "whole picture";
+    button.addEventListener("click", () => {
+      if (!whole.delete(layout.name)) whole.add(layout.name);
+      press();
+    });
+    caption.append(button, words);
     tile.append(canvas, caption);
     room.append(tile);
-    tiles.push({ tile, canvas, head, name: layout.name });
+    tiles.push({ tile, canvas, head, button, layout, name: layout.name });
+  }
+  const press = () => {
+    for (const { tile, button, name } of tiles) {
+      button.setAttribute("aria-pressed", String(whole.has(name)));
+      tile.classList.toggle("whole", whole.has(name));
+    }
+    look(tiles.flatMap(({ name }, index) => whole.has(name) ? [index] : []));
+  };
+  press();
+}
+
+// the part that the policy gets, on the whole picture: dark under light, to be seen on anything
+function drawCrop(context, { captured, kept }) {
+  const scale = context.canvas.width / captured[0];
+  const [left, top, width, height] = kept.map((value) => value * scale);
+  const line = context.canvas.width / 160;
+  for (const [style, thickness] of [["#14171a", 2 * line], ["#ffe14d", line]]) {
+    Object.assign(context, { strokeStyle: style, lineWidth: thickness });
+    context.strokeRect(left + line, top + line, width - 2 * line, height - 2 * line);
   }
 }
 
@@ -65,13 +98,15 @@ export function showCameras(cameras) {
 }
 
 export async function showImage(index, jpeg) {
-  const tile = tiles[index];
-  if (!tile) return;
+  const tile = tiles[index % WHOLE];
+  if (!tile || whole.has(tile.name) !== (index >= WHOLE)) return;
   const picture = await createImageBitmap(new Blob([jpeg], { type: "image/jpeg" }));
   const canvas = tile.canvas;
   if (canvas.width !== picture.width || canvas.height !== picture.height) {
     [canvas.width, canvas.height] = [picture.width, picture.height];
   }
-  canvas.getContext("2d").drawImage(picture, 0, 0);
+  const context = canvas.getContext("2d");
+  context.drawImage(picture, 0, 0);
+  if (index >= WHOLE) drawCrop(context, tile.layout);
   picture.close();
 }

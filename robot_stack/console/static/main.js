@@ -53,7 +53,7 @@ const link = new Link({
     welcome = message;
     document.getElementById("gate").hidden = true;
     document.title = `${message.run} · robot-stack`;
-    layCameras(message.cameras);
+    layCameras(message.cameras, (cameras) => link.send({ k: "view", cameras }));
     layCurve(message.limit_s);
     keys.lay(message);
     hand.lay(message);

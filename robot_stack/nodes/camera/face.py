@@ -17,7 +17,7 @@ from robot_stack.disk.durable import write_durable
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.conversion import image_to_msg, jpeg_to_msg
-from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
+from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.qos import NEWEST, endpoint_of, qos_of
 from robot_stack.sensing.camera_watch import CameraProblem, CameraWatch, Cause, WatchLimits
 from robot_stack.sensing.framing import Framing
@@ -65,6 +65,8 @@ def deaf_subscribers(node: Node, publisher: Publisher) -> str:
 
 
 LOOK_HZ = 20.0
+WHOLE_HZ = 5.0
+"""Of whole images, while somebody looks at them."""
 LOG_AGAIN_NS = 1_000_000_000
 SURPLUS = 0.6
 """A frame that follows the one before within this share of the period is one more than is wanted."""
@@ -107,6 +109,9 @@ class CameraNode(StackNode):
         self._images = self.create_publisher(Image, topics.observation(name), NEWEST)
         self._files = self.create_publisher(CompressedImage, topics.compressed(name), NEWEST)
         self._files_wanted = False
+        self._whole = self.create_publisher(CompressedImage, topics.captured(name), NEWEST)
+        self._whole_wanted = False
+        self._whole_due = Due(WHOLE_HZ)
         self.steady_timer(LOOK_HZ, self._look)
 
     def diagnose(self) -> list[Diagnosis]:
@@ -123,6 +128,7 @@ class CameraNode(StackNode):
         if self._scores:
             found.append(self._view())
         self._files_wanted = self._files.get_subscription_count() > 0
+        self._whole_wanted = self._whole.get_subscription_count() > 0
         deaf = deaf_subscribers(self, self._images)
         if deaf:
             found.append(Diagnosis(task="subscribers", level=Level.FAIL, message=deaf))
@@ -163,6 +169,7 @@ class CameraNode(StackNode):
             return
         if self._references and not self._scores:
             self._compare(captured, encoding)
+        self.show_whole(captured, encoding, stamp_ns)
         self.show(image, stamp_ns, zlib.crc32(captured[::HASHED_ROWS].tobytes()) if digest is None else digest)
         if self._pictures is not None and self._meter.count >= SETTLED_FRAMES:
             folder, self._pictures = self._pictures, None
@@ -176,6 +183,12 @@ class CameraNode(StackNode):
             if self._files_wanted:
                 self._files.publish(jpeg_to_msg(image, stamp_ns, self.frame))
             self._meter.tick(now_ns)
+
+    def show_whole(self, captured: np.ndarray, encoding: str, stamp_ns: int) -> None:
+        """Publish a whole frame, upright, if somebody looks and one is due; for people, no policy sees it."""
+        if self._whole_wanted and self._whole_due.now(time.monotonic_ns()):
+            whole = to_rgb(self.framing.upright(captured), encoding)
+            self._whole.publish(jpeg_to_msg(whole, stamp_ns, self.frame))
 
     def view_is_new(self) -> None:
         """Forget how the view was judged: the device was opened anew, and may be another one."""

@@ -20,8 +20,9 @@ from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.client import Client
 from rclpy.publisher import Publisher
 from rclpy.serialization import deserialize_message
+from rclpy.subscription import Subscription
 from rclpy.task import Future
-from sensor_msgs.msg import Image, Joy
+from sensor_msgs.msg import CompressedImage, Image, Joy
 from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
@@ -45,6 +46,7 @@ from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
     events_from_msg,
     events_to_msg,
+    file_of,
     frame_and_session,
     header_of,
     image_from_msg,
@@ -76,6 +78,8 @@ IMAGES_HZ, UNWATCHED_HZ = 10.0, 2.0
 REQUESTS = ("arm", "resume", "clear_stop")
 """What a page may ask the safety filter for, in simulation."""
 RECORD_HZ, PRESENCE_HZ = 1.0, 5.0
+MOST_JPEG_BYTES = 8 << 20
+JPEG_MAGIC = b"\xff\xd8"
 FETCH_S, SAID_S = 1.5, 0.3
 """What open pages are left to fetch the report, and to hear a last word."""
 GB = 1e9
@@ -100,6 +104,7 @@ class ConsoleNode(StackNode):
         self._forwarder: LabelForwarder | None = None
         self._refused: dict[str, str] = {}
         self._pressed_ns = 0
+        self._whole: dict[int, Subscription] = {}
         self._stop_inputs: dict[str, bool] = {}
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
         self._operator = self.create_publisher(Header, topics.OPERATOR, NEWEST)
@@ -112,6 +117,7 @@ class ConsoleNode(StackNode):
         self._subscribe()
         self.steady_timer(RECORD_HZ, self._read_record)
         self.steady_timer(PRESENCE_HZ, self._attend)
+        self.steady_timer(PRESENCE_HZ, self._look_whole)
 
     def configure(self) -> None:
         """Read what is on disk, then open the page.
@@ -224,6 +230,27 @@ class ConsoleNode(StackNode):
             self._pictures.look(camera, image)
             if open_pages and server is not None:
                 server.show(index, jpeg_of(image))
+
+        return receive
+
+    def _look_whole(self) -> None:
+        """Listen to the whole images that some page shows, and to no others."""
+        wanted = self._server.whole if self._server is not None else frozenset[int]()
+        for index, camera in enumerate(self._run.cameras):
+            if index in wanted and index not in self._whole:
+                receive = self._on_whole(index, camera)
+                topic = topics.captured(camera)
+                self._whole[index] = self.create_subscription(CompressedImage, topic, receive, SAMPLED)
+            elif index not in wanted and index in self._whole:
+                self.destroy_subscription(self._whole.pop(index))
+
+    def _on_whole(self, index: int, camera: str) -> Callable[[CompressedImage], None]:
+        def receive(msg: CompressedImage) -> None:
+            jpeg = file_of(msg).tobytes() if len(msg.data) <= MOST_JPEG_BYTES else b""
+            if not jpeg.startswith(JPEG_MAGIC):
+                self._refused[f"{camera} whole"] = f"{len(msg.data)} bytes that are no JPEG or too many"
+            elif self._server is not None:
+                self._server.show_whole(index, jpeg)
 
         return receive
 
