@@ -25,6 +25,10 @@ RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
 """A process that fails this often, each time sooner than this, will not get better."""
 
 
+ACTOR_GRACE_S = 8.0
+"""An actor waits up to 5 s for the learner to have what it recorded."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
     """One process of a run, and how it is started, watched and stopped.
@@ -39,6 +43,7 @@ class ProcessSpec:
         realtime: Priority before all ordinary processes, where the user may take it; 0 is ordinary. A busy machine
             then cannot delay the arm.
         grace_s: From SIGTERM to SIGKILL.
+        stop_first: Stopped before the others, so that what it still has to deliver finds who takes it.
         stop_last: Stopped after the others, so that the arm is held while they save their work.
         speaks: What it writes to stderr is for the operator at the terminal.
         window: It only looks on: nobody waits until it is up, and the run goes on without it however often it fails.
@@ -52,6 +57,7 @@ class ProcessSpec:
     nice: int = 0
     realtime: int = 0
     grace_s: float = 2.0
+    stop_first: bool = False
     stop_last: bool = False
     speaks: bool = False
     window: bool = False
@@ -242,7 +248,8 @@ def process_table(
         respawn=True,
         realtime=1,
         env=ONE_THREAD,
-        grace_s=5.0,
+        grace_s=ACTOR_GRACE_S,
+        stop_first=True,
     )
     console = console_process(run, folder, learner_address=address, python=python)
     return (*cell_processes(run, folder, python=python), console, *((learner,) if local_learner else ()), actor)
@@ -257,7 +264,8 @@ def _environment_actor(folder: Path, address: str, actor_id: str, *, python: str
         required=True,
         respawn=True,
         env=ONE_THREAD,
-        grace_s=5.0,
+        grace_s=ACTOR_GRACE_S,
+        stop_first=True,
     )
 
 

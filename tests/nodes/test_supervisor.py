@@ -86,17 +86,21 @@ def test_the_end_of_an_optional_process_goes_unpunished(supervise):
     assert supervisor.ending is None
 
 
-def test_those_that_hold_the_arm_are_stopped_last(supervise, tmp_path):
-    script = f"trap 'echo $0 >> {tmp_path}/order; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+def test_who_delivers_is_stopped_before_who_takes_it_and_those_that_hold_the_arm_last(supervise, tmp_path):
+    script = f"trap 'sleep $1; echo $0 >> {tmp_path}/order; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     rows = [
-        ProcessSpec(name=name, argv=("/bin/sh", "-c", script, name), stop_last=last, grace_s=20.0)
-        for name, last in (("robot", True), ("actor", False))
-    ]
+        ProcessSpec(
+            name=name, argv=("/bin/sh", "-c", script, name, wait), stop_first=first, stop_last=last, grace_s=20.0
+        )
+        for name, wait, first, last in (
+            ("robot", "0", False, True), ("learner", "0", False, False), ("actor", "0.5", True, False),
+        )
+    ]  # fmt: skip
     supervisor = supervise(*rows)
-    logs = [tmp_path / "log" / f"{name}.log" for name in ("robot", "actor")]
+    logs = [tmp_path / "log" / f"{name}.log" for name in ("robot", "learner", "actor")]
     wait_until(lambda: all("ready" in log.read_text() for log in logs), 5, "traps")
     supervisor.stop()
-    assert (tmp_path / "order").read_text().split() == ["actor", "robot"]
+    assert (tmp_path / "order").read_text().split() == ["actor", "learner", "robot"]
 
 
 def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(supervise, tmp_path):
