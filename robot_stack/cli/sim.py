@@ -333,7 +333,7 @@ class _Say:
             max_robot_minutes=training.max_robot_minutes,
             rate_hz=dry_run.resolved.run.rate_hz,
         )
-        self._started_s = time.monotonic()
+        self._started_s = time.monotonic() - sum(dry_run.phases.values())  # a run that goes on has worked before
         self._view: LiveView | None = LiveView(budget, title=dry_run.folder.name, plain=dry_run.plain)
         self._view.__enter__()
 

@@ -54,7 +54,7 @@ class Snapshot:
         phase: As in `LearnerStatus`, or a later one of `PHASES`.
         message: One sentence, may be empty.
         counters: As in `LearnerStatus`. Any phase may add `share`, in [0, 1], to say how far it is.
-        elapsed_s: Since the run was started.
+        elapsed_s: That the run has worked, over all its starts.
         phase_s: Since this phase was first seen.
         began_at: Share that was done when this phase was first seen: not 0 after a resume.
     """
@@ -221,7 +221,7 @@ class LiveView:
 
         Args:
             status: "phase", "message" and "counters", as in `LearnerStatus`.
-            elapsed_s: Since the run was started.
+            elapsed_s: That the run has worked, over all its starts.
         """
         phase, counters = str(status["phase"]), status.get("counters", {})
         new_phase = phase != self._phase

@@ -11,6 +11,7 @@ import pytest
 
 from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
+from robot_stack.config.resolve import load_run
 from robot_stack.runs.stage import Stage, StageName
 
 ROOT = Path(__file__).parents[2]
@@ -88,3 +89,12 @@ def test_a_failure_is_one(tmp_path: Path) -> None:
 
 def test_the_makefile_knows_the_exit_code() -> None:
     assert f"INTERRUPTED := {INTERRUPTED}\n" in (ROOT / "Makefile").read_text()
+
+
+def test_the_clock_of_a_run_goes_on_where_it_was_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    phases = {"training": 600.0, "encoder and reward model": 154.0}
+    say = sim._Say(sim.DryRun(folder=tmp_path, resolved=load_run("peg_insert"), plain=True, phases=phases))
+    say.phase("training", "going on")
+    say.close()
+    said = capsys.readouterr()
+    assert "12:34 | training" in said.out + said.err
