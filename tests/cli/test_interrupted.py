@@ -97,4 +97,4 @@ def test_the_clock_of_a_run_goes_on_where_it_was_stopped(tmp_path: Path, capsys:
     say.phase("training", "going on")
     say.close()
     said = capsys.readouterr()
-    assert "12:34 | training" in said.out + said.err
+    assert "12:34 | online training" in said.out + said.err
