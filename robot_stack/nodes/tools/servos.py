@@ -14,6 +14,8 @@ from robot_stack.control.drivers.feetech import TICKS, ServoCalibration
 from robot_stack.nodes.drivers.servo_line import DirectLine, ServoSilence
 
 IDS = range(1, 7)
+REPLY_S, TRIES = 0.1, 3
+"""Nobody waits for an arm here, so a busy machine has more time than a control loop has."""
 
 
 def positions(port: str) -> dict[str, int]:
@@ -26,12 +28,13 @@ def positions(port: str) -> dict[str, int]:
         str(each): ServoCalibration(id=each, drive_mode=0, homing_offset=0, range_min=0, range_max=TICKS - 1)
         for each in IDS
     }
-    line = DirectLine(ServoPort(port=port, calibration="none"), whole)
+    line = DirectLine(ServoPort(port=port, calibration="none", reply_s=REPLY_S), whole)
     found = {}
     try:
-        for name in whole:
-            with suppress(ServoSilence):
-                found[name] = line.read("Present_Position", name)
+        for name in [each for each in whole for _ in range(TRIES)]:
+            if name not in found:
+                with suppress(ServoSilence):
+                    found[name] = line.read("Present_Position", name)
     finally:
         line.close()
     return found
