@@ -25,7 +25,14 @@ from robot_stack.config.resolve import load_run
 from robot_stack.processes.profile import IMAGES_FILE, ros_environment, write_profiles
 from robot_stack.types.errors import ConfigError, RobotError
 from robot_stack.types.surveyed import Surveyed
-from robot_stack.workcell.setup.own_files import check_together, headed, refuse_name, renamed, write_together
+from robot_stack.workcell.setup.own_files import (
+    check_together,
+    headed,
+    refuse_name,
+    refuse_taken,
+    renamed,
+    write_together,
+)
 
 LIKE = "fr3_table"
 LOOK_S = 20.0
@@ -47,7 +54,8 @@ def run(name: str = "", like: str = "", host: str = "127.0.0.1", port: int = 0) 
 
 def _copy(name: str, like: str) -> int:
     shipped = config_root()
-    refuse_name(name, ("cells", "tasks", "runs"), shipped)
+    refuse_name(name)
+    refuse_taken(name, [(kind, name) for kind in ("cells", "tasks", "runs")], shipped)
     examples = names("runs", (shipped,))
     if like not in examples:
         raise ConfigError(f"--like is {like!r}, must be one of {', '.join(examples)}")

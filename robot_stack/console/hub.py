@@ -85,10 +85,11 @@ class Outbox:
             parts, self._parts = self._parts, {}
             inside = ",".join(f"{json.dumps(name)}:{text}" for name, text in parts.items())
             return f'{{"k":"state","n":{self._state},"parts":{{{inside}}}}}'
-        if self._images and self._image - self._image_seen < IMAGES_UNDER_WAY:
-            self._image += 1
-            camera, jpeg = self._images.popitem(last=False)
-            return IMAGE_HEAD.pack(self._image, camera, 0) + jpeg
+        under_way = self._image - self._image_seen
+        for camera in self._images:
+            if under_way < (IMAGES_UNDER_WAY if camera < WHOLE else 1):  # a large one waits until the page has all
+                self._image += 1
+                return IMAGE_HEAD.pack(self._image, camera, 0) + self._images.pop(camera)
         return None
 
 

@@ -1,12 +1,12 @@
 """A view of a cell in three dimensions, in a browser, drawn by viser; it shows and takes nothing.
 
-Viser's server asks nobody who they are, so it listens on this machine alone.
+Viser's server asks nobody who they are, so it listens on this machine alone, and to its own page alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import trimesh
 import viser
+import websockets.asyncio.server
 from viser import transforms
+from websockets.typing import Origin
 
 from robot_stack.types.errors import RobotError
 from robot_stack.types.shape import Shape, ShapeKind
@@ -30,6 +32,33 @@ EDGES = np.array(
 )  # of a box whose corner k has the bits x, y, z
 
 
+class _Unshared(viser.ViserServer):
+    """A server of viser that no page can make public: viser offers a tunnel to the internet to whoever asks."""
+
+    def request_share_url(self, verbose: bool = True) -> str | None:
+        """Make no tunnel."""
+        return None
+
+
+@contextmanager
+def _own_origin() -> Iterator[None]:
+    """Let the servers of WebSockets that are made meanwhile take connections of their own pages alone.
+
+    Viser has no setting for it, and any page of the web that is open in a browser here could listen otherwise.
+    """
+    serve = websockets.asyncio.server.serve
+
+    def guarded(handler: Any, host: str, port: int, **options: Any) -> Any:
+        own = [Origin(f"http://{name}:{port}") for name in ("127.0.0.1", "localhost")]
+        return serve(handler, host, port, origins=own, **options)
+
+    websockets.asyncio.server.serve = guarded  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        websockets.asyncio.server.serve = serve  # type: ignore[misc]
+
+
 class SceneView:
     """A page with a scene, for as long as it is served.
 
@@ -39,8 +68,8 @@ class SceneView:
     """
 
     def __init__(self, port: int, title: str) -> None:
-        with redirect_stdout(StringIO()):  # it prints a box whatever `verbose` says
-            self._server = viser.ViserServer(host=HOST, port=port, label=title, verbose=False)
+        with redirect_stdout(StringIO()), _own_origin():  # it prints a box whatever `verbose` says
+            self._server = _Unshared(host=HOST, port=port, label=title, verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         self._server.scene.set_up_direction("+z")
         self._said = self._server.gui.add_markdown("waiting for the cell")
@@ -99,7 +128,7 @@ class SceneView:
         with self._server.atomic():
             for name, pose in frames.items():
                 handle, before = self._frames.get(prefix + name, (None, pose))
-                if handle is None or np.abs(before - pose).max() < STILL:
+                if handle is None or not np.isfinite(pose).all() or np.abs(before - pose).max() < STILL:
                     continue
                 self._frames[prefix + name] = handle, pose
                 handle.position = pose[:3, 3]
@@ -128,6 +157,8 @@ class SceneView:
 
     def see(self, camera: str, image: np.ndarray, pose: np.ndarray, fov_rad: float) -> None:
         """Show a camera where it is, z forward and y down, with its newest image, RGB uint8 (H, W, 3)."""
+        if not image.size or not np.isfinite(pose).all():
+            return
         wxyz = transforms.SO3.from_matrix(pose[:3, :3]).wxyz
         handle = self._cameras.get(camera)
         if handle is None:
@@ -185,5 +216,7 @@ def _load(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
     except RobotError:
         raise
     except Exception as error:  # readers of a dozen formats, each with errors of its own
-        raise RobotError(f"{path} cannot be drawn ({type(error).__name__}: {error}), must be STL or OBJ") from error
+        raise RobotError(
+            f"{path} cannot be drawn ({type(error).__name__}: {error}), must be an STL, OBJ or DAE file that is there"
+        ) from error
     return np.asarray(mesh.vertices, np.float32) * np.array(shape.size, np.float32), np.asarray(mesh.faces)

@@ -34,14 +34,21 @@ class ConnectedCamera:
 def connected_cameras(by_id: Path = BY_ID, by_path: Path = BY_PATH) -> list[ConnectedCamera]:
     """List the cameras that udev knows, in the order of their names.
 
-    Two cameras of some makers have one serial number: then the plug tells them apart.
+    Two cameras of some makers have one serial number: then the plug tells them apart. If all of their name is the same,
+    udev has one link by id for both; the other is found by its plug, and any serial number may then be that of two.
     """
     links = [link for link in _sorted(by_id) if link.name.endswith(FIRST)]
     names = [link.name.removesuffix(FIRST) for link in links]
-    found = []
+    known = {link.resolve() for link in links}
+    hidden = [plug for plug in _sorted(by_path) if plug.name.endswith(FIRST) and plug.resolve() not in known]
+    paths = {plug.resolve(): plug for plug in reversed(hidden)}  # a device may have several names of plugs
+    found = [
+        ConnectedCamera(name=plug.name.removesuffix(FIRST), path=str(path), serial=None, device=str(plug))
+        for path, plug in paths.items()
+    ]
     for link, name in zip(links, names):
         serial = name.rpartition("_")[2]
-        alone = sum(other.endswith(f"_{serial}") for other in names) == 1
+        alone = sum(other.endswith(f"_{serial}") for other in names) == 1 and not hidden
         plugs = [plug for plug in _sorted(by_path) if plug.name.endswith(FIRST) and plug.resolve() == link.resolve()]
         found.append(
             ConnectedCamera(
@@ -51,7 +58,7 @@ def connected_cameras(by_id: Path = BY_ID, by_path: Path = BY_PATH) -> list[Conn
                 device=None if alone else str(plugs[0] if plugs else link),
             )
         )
-    return found
+    return sorted(found, key=lambda camera: camera.name)
 
 
 def picture_of(config: V4l2CameraConfig, open_device: Open | None = None) -> bytes:

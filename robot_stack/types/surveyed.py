@@ -32,8 +32,10 @@ class Surveyed:
         joints: Topic of joint states -> names in them.
         robot: Name in the robot's description; "" without one.
         images: Topics with images.
+        left_out: Number of topics with images that were not listened to, because there were too many.
     """
 
     joints: dict[str, list[str]]
     robot: str
     images: list[SurveyedImages]
+    left_out: int = 0

@@ -12,6 +12,10 @@ import pytest
 
 pytest.importorskip("viser", reason="no viser on this machine: pip install 'robot-stack[scene]'")
 import trimesh
+import viser
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from robot_stack.console.heard import Heard
 from robot_stack.console.record_of import RunRecord
@@ -63,6 +67,39 @@ def test_only_this_machine_may_look(view: SceneView) -> None:
         with socket.socket() as other:
             other.settimeout(2.0)
             assert other.connect_ex((host, port)) != 0
+
+
+@pytest.mark.parametrize(("origin", "taken"), [("https://evil.example", False), (None, False), ("own", True)])
+def test_no_other_page_of_a_browser_here_may_listen(view: SceneView, origin: str | None, taken: bool) -> None:
+    own = view.address.rstrip("/") if origin == "own" else origin
+    protocols = [Subprotocol(f"viser-v{viser.__version__}")]
+    address = view.address.replace("http", "ws")
+    if not taken:
+        with pytest.raises(InvalidStatus), connect(address, origin=own, subprotocols=protocols):  # type: ignore[arg-type]
+            pass
+        assert not view.watched
+        return
+    with connect(address, origin=own, subprotocols=protocols, max_size=None) as page:  # type: ignore[arg-type]
+        assert page.recv(20)
+
+
+def test_nobody_makes_the_view_public(view: SceneView, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tunnel(*_: object, **__: object) -> None:
+        raise AssertionError("a tunnel to the internet")
+
+    monkeypatch.setattr("viser._viser.ViserTunnel", tunnel)
+    assert view._server.request_share_url() is None
+
+
+def test_what_is_not_finite_or_empty_is_not_drawn(view: SceneView) -> None:
+    view.draw([shape("block", ShapeKind.BOX, 0.3, 0.3, 0.3)])
+    wild = np.eye(4)
+    wild[0, 3] = np.nan
+    view.move({"table": wild})
+    np.testing.assert_allclose(view._frames["table"][1], np.eye(4))
+    view.see("front", np.zeros((0, 6, 3), np.uint8), np.eye(4), 1.0)
+    view.see("front", np.zeros((4, 6, 3), np.uint8), wild, 1.0)
+    assert not view._cameras
 
 
 @needs_chromium

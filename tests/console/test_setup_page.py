@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from robot_stack.config.camera import TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.feetech import So101Robot
 from robot_stack.config.teleop import GamepadTeleop, So101LeaderTeleop
 from robot_stack.teleop.connected import ConnectedDevice
+from robot_stack.types.surveyed import Surveyed
 from tests.console.browser_rig import PHONE, WIDE, needs_chromium, picture, says, sync_api, until
 from tests.console.setup_rig import Bench, camera, setting_up, so101_bench, ur_drivers
 
@@ -115,7 +117,14 @@ def test_an_so101_at_two_ports_needs_no_word_of_ros(tab, tmp_path):
         page.click("#arm-port button")
         says(page, "#arm-port", "usb-1a86_USB_Single_Serial_5A691-if00: 6 servos answer, and THIS ONE HAS MOVED")
         page.select_option("#arm-port-port", bench.ports[1])
+        page.select_option("#leader-port-port", bench.ports[1])
+        page.fill("#name", "desk")
+        says(page, "#refused", "arm and leader have one serial port")
         page.select_option("#leader-port-port", bench.ports[0])
+        page.click("#again")
+        says(page, "#arm-port", "unplug what is no arm")
+        sync_api.expect(page.locator("#arm-port-port")).to_have_value(bench.ports[1])
+        sync_api.expect(page.locator("#leader-port-port")).to_have_value(bench.ports[0])
         page.select_option("[data-key='pedal.match']", "3553:b001")
         page.fill("#name", "desk")
         says(page, "#fits", "Everything fits")
@@ -165,6 +174,40 @@ def test_what_is_missing_or_taken_or_twice_is_said_before_anything_is_written(ur
     ur_bench.busy.add(ur_bench.cameras[0].name)
     page.click("#cameras li:first-child button:has-text('picture') >> nth=1")
     says(page, "#cameras", "close other programs")
+
+
+def test_what_was_chosen_stays_when_drivers_are_heard_again(ur_page, ur_bench):
+    page = ur_page
+    page.select_option("#robot", "ur5e")
+    page.fill("[aria-label='lower corner, x in metres']", "-0.45")
+    page.select_option("#safety", "so101")
+    page.fill("#domain", "11")
+    page.click("#listen")
+    says(page, "#heard", "described as ur5e")
+    sync_api.expect(page.locator("[aria-label='lower corner, x in metres']")).to_have_value("-0.45")
+    sync_api.expect(page.locator("#safety")).to_have_value("so101")
+    silent, depth = ur_bench.drivers[11].images
+    ur_bench.drivers[11] = Surveyed(
+        joints={},
+        robot="",
+        images=[replace(silent, size_px=None, jpeg="", problem="nothing comes; is it stuck?"), depth],
+    )
+    page.click("#listen")
+    says(page, "#cameras", "is it stuck?")
+    ur_bench.drivers[11] = ur_drivers()
+    page.click("#listen")
+    until(lambda: page.evaluate(PICTURES_SHOWN) == 2, "the picture of a driver that speaks again", page)
+    sync_api.expect(page.locator("[aria-label$='image_raw is used as']")).to_have_value("front")
+
+
+def test_one_camera_is_suggested_once(ur_page, ur_bench):
+    both = ur_drivers()
+    twin = replace(both.images[0], topic=f"{both.images[0].topic}/compressed", compressed=True)
+    ur_bench.drivers[11] = replace(both, images=[both.images[0], twin], left_out=7)
+    ur_page.fill("#domain", "11")
+    ur_page.click("#listen")
+    says(ur_page, "#heard", "2 topics with images (7 more were not listened to)")
+    sync_api.expect(ur_page.locator("[aria-label$='image_raw/compressed is used as']")).to_have_value("")
 
 
 def test_nobody_on_the_domain_is_said_with_what_to_look_at(ur_page):

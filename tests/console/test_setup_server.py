@@ -62,6 +62,26 @@ def test_what_was_checked_is_what_is_written(url: str, empty_folder: Path) -> No
     assert (code, "is taken by hardware_configs/" in again) == (409, True)
 
 
+def test_no_file_of_any_kind_is_overwritten(url: str, empty_folder: Path) -> None:
+    own = empty_folder / "hardware_configs" / "cameras" / "bench_front.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine\n")
+    sized = {"front": {"model": "generic_topic", "topic": "/a/b", "size": [1280, 720]}}
+    code, would = ask(url, "api/preview", wish(cameras=sized))
+    assert code == 200
+    assert "is taken by hardware_configs/cameras/bench_front.yaml" in " ".join(would["refused"])
+    assert ask(url, "api/write", wish(cameras=sized))[0] == 409
+    assert own.read_text() == "mine\n"
+
+
+def test_an_arm_whose_home_nobody_knows_is_measured_before_it_moves(url: str) -> None:
+    task = {"example": "so101_table", "robot": "so101", "frame": "base_link", "safety": "so101", "teleop": "spacemouse"}
+    code, done = ask(url, "api/write", wish(**task))
+    assert code == 200
+    first, then = "robot-stack calibrate workspace bench", "robot-stack doctor --move bench"
+    assert done["next"].index(first) < done["next"].index(then)
+
+
 @pytest.mark.parametrize(
     "serial", ["123456", "1e5", "5E10", "0x1F", "true", "null", "0123", "a: b", "# x", "'\"", "1_000"]
 )
@@ -79,6 +99,13 @@ def test_a_serial_number_comes_back_as_it_is_however_yaml_would_read_it(url: str
         ({"example": "nothing"}, "'nothing' is not in runs/"),
         ({"name": "../../up"}, "name is '../../up', must be a-z"),
         ({"name": "x" * 60}, "must be a-z"),
+        ({"name": "a\\q"}, "must be a-z"),
+        ({"name": "a\\g<9>"}, "must be a-z"),
+        (
+            {"arm_port": {"port": "/dev/ttyACM0", "calibration": "a"},
+             "leader_port": {"port": "/dev/ttyACM0", "calibration": "b"}},
+            "one serial port",
+        ),
         ({"low": [0.0, 0.0]}, "low"),
         ({"low": [0.0, 0.0, "high"]}, "low.2"),
         ({"high": [-0.7, 0.05, 0.6]}, "max_m is -0.7 in x, must be above min_m"),

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from robot_stack.console.hub import WHOLE
+from robot_stack.console.hub import WHOLE, Outbox
 from robot_stack.console.messages import PageError, View, parse
 from tests.console.browser_rig import needs_chromium, picture, says, until
 from tests.console.page_rig import FakeCell, served
@@ -91,3 +91,23 @@ def test_a_press_shows_the_whole_picture_with_the_policys_part_drawn_in(cell: Fa
     page.locator(".camera button >> nth=0").click()
     until(lambda: shows(64), "the policy's picture again", page)
     until(lambda: not cell.server.whole, "nobody who looks", page)
+
+
+def test_a_large_picture_waits_until_the_page_shows_what_it_was_sent() -> None:
+    outbox = Outbox()
+    outbox.put_image(WHOLE, b"large")
+    outbox.put_image(0, b"small")
+    first, second = outbox.take(), outbox.take()
+    assert isinstance(first, bytes)
+    assert isinstance(second, bytes)
+    assert (first[8:], second[8:]) == (b"large", b"small")
+    outbox.put_image(WHOLE, b"larger")
+    outbox.put_image(1, b"other")
+    third = outbox.take()
+    assert isinstance(third, bytes)
+    assert third[8:] == b"other"
+    assert outbox.take() is None
+    outbox.seen(0, 3)
+    last = outbox.take()
+    assert isinstance(last, bytes)
+    assert last[8:] == b"larger"

@@ -94,6 +94,8 @@ DRAWN = "<robot><link name='a'><visual><geometry>{}</geometry></visual></link></
             "size of <box>",
         ),
         (DRAWN.format("<sphere radius='nan'/>"), "must be finite"),
+        (DRAWN.format("<sphere radius='0'/>"), "must be above 0"),
+        (DRAWN.format("<cylinder radius='1' length='1e9'/>"), "at most 100"),
         (
             "<robot><link name='a'>" + "<visual><geometry><sphere/></geometry></visual>" * 2001 + "</link></robot>",
             "2000",

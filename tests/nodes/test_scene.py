@@ -58,6 +58,8 @@ def say():
     broken = PoseStamped()
     broken.pose.orientation.w = 0.0
     tool.publish(broken)
+    camera.publish(Image(height=4, width=6, encoding="bgr8", step=18, data=bytes(72)))
+    camera.publish(Image(height=0, width=6, encoding="rgb8", step=18))
     camera.publish(Image(height=4, width=6, encoding="rgb8", step=18, data=bytes(72)))
 
 node.create_timer(0.05, say)

@@ -17,6 +17,8 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from robot_stack.cli.init import servo_positions, survey
+from robot_stack.config.feetech import ServoPort
+from robot_stack.nodes.drivers.servo_line import DirectLine
 from robot_stack.processes.profile import IMAGES_FILE, claim_domain, ros_environment, write_profiles
 from robot_stack.types.errors import RobotError
 from tests.servos.sts_emulator import StsBus
@@ -50,13 +52,20 @@ print("up", flush=True)
 rclpy.spin(node)
 """
 
+MANY = """
+for number in range(40):
+    node.create_publisher(Image, f"a{number}/image_raw", 10)
+    node.create_publisher(CompressedImage, f"a{number}/image_raw/compressedDepth", 10)
+
+"""
+
 
 @contextmanager
-def driver(folder: Path, domain: int) -> Iterator[None]:
+def driver(folder: Path, domain: int, program: str = DRIVER) -> Iterator[None]:
     """Somebody else's driver, in a process of its own."""
     write_profiles(folder)
     ros = ros_environment(folder / IMAGES_FILE, domain)
-    words = [sys.executable, "-c", DRIVER]
+    words = [sys.executable, "-c", program]
     with subprocess.Popen(words, env={**os.environ, **ros}, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -83,6 +92,16 @@ def test_drivers_are_found_by_what_they_publish(tmp_path: Path) -> None:
     assert "nothing comes" in images["/silent/image_raw"].problem
 
 
+def test_many_cameras_do_not_hide_an_arm(tmp_path: Path) -> None:
+    many = DRIVER.replace("def say():", MANY + "def say():")
+    with claim_domain(DOMAIN, exact=False) as domain, driver(tmp_path, domain, many):
+        found = survey(domain)
+    assert found.joints == {"/joint_states": ["shoulder_pan_joint", "elbow_joint"]}
+    assert found.robot == "ur5e"
+    assert found.left_out > 10
+    assert not [each for each in found.images if each.topic.endswith("compressedDepth")]
+
+
 def test_a_domain_on_which_nobody_speaks_is_empty() -> None:
     with claim_domain(DOMAIN, exact=False) as domain:
         found = survey(domain)
@@ -96,6 +115,19 @@ def test_servos_are_asked_where_they_stand_and_told_nothing() -> None:
         bus.silent.add(6)
         assert servo_positions(bus.port) == {"1": 2048, "2": 2048, "3": 1234, "4": 2048, "5": 2048}
         assert {instruction for _, instruction, _ in bus.packets} == {2}, "reads alone"
+    finally:
+        bus.close()
+
+
+def test_the_port_of_an_arm_that_runs_is_left_alone() -> None:
+    bus = StsBus()
+    try:
+        holder = DirectLine(ServoPort(port=bus.port, calibration="none"), {})
+        with pytest.raises(RobotError, match="is in use by another process"):
+            servo_positions(bus.port)
+        assert not bus.packets
+        holder.close()
+        assert servo_positions(bus.port)
     finally:
         bus.close()
 

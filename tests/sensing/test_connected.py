@@ -73,3 +73,15 @@ def test_a_camera_that_gives_no_picture_is_said_and_let_go(device: FakeDevice, s
     with pytest.raises(RobotError, match=said):
         picture_of(config(device="/dev/null", serial=None), lambda path, backend: device)
     assert device.released
+
+
+def test_of_two_cameras_with_one_name_each_is_found_by_its_plug(tmp_path: Path) -> None:
+    """udev keeps one link by id where maker, model and serial number are the same."""
+    first = plug(tmp_path, 0, "usb-Maker_Camera_SN0001", "pci-0000:00:14.0-usb-0:1:1.0")
+    second = plug(tmp_path, 2, "usb-Maker_Camera_SN0002", "pci-0000:00:14.0-usb-0:2:1.0")
+    by_id, by_path = tmp_path / "v4l" / "by-id", tmp_path / "v4l" / "by-path"
+    for link in by_id.glob("*SN0002*"):
+        link.unlink()
+    found = connected_cameras(by_id, by_path)
+    assert {each.path for each in found} == {str(first), str(second)}
+    assert all(each.serial is None and find_device(each.device, None, by_id) == each.path for each in found)

@@ -38,7 +38,7 @@ from robot_stack.teleop.connected import ConnectedDevices
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.surveyed import Surveyed
 from robot_stack.workcell.setup.choices import Choices
-from robot_stack.workcell.setup.own_files import check_together, refuse_name, write_together
+from robot_stack.workcell.setup.own_files import check_together, refuse_name, refuse_taken, write_together
 from robot_stack.workcell.setup.plan import PlannedCell, texts_of
 
 STATIC = Path(__file__).with_name("static")
@@ -160,7 +160,15 @@ class SetupPage:
         arms = (await asyncio.to_thread(Choices.of, search_path())).arms
         images = [{**asdict(each), "model": COMPRESSED if each.compressed else RAW} for each in found.images]
         speaks = [arm.file for arm in arms if arm.speaks_of(published)]
-        return json_answer({"joints": found.joints, "robot": found.robot, "images": images, "speaks": speaks})
+        return json_answer(
+            {
+                "joints": found.joints,
+                "robot": found.robot,
+                "images": images,
+                "speaks": speaks,
+                "left_out": found.left_out,
+            }
+        )
 
     async def _servos(self, request: Request) -> Response:
         port = asked(Port, await json_body(request)).port
@@ -184,17 +192,19 @@ class SetupPage:
             if refused:
                 raise ConfigError("\n".join(refused))
             written = await asyncio.to_thread(write_together, texts)
-        calibrate = [f"robot-stack calibrate workspace {plan.name}"]
-        steps = [f"robot-stack {verb} {plan.name}" for verb in ("show", "doctor", "doctor --move")]
-        ends = [f"robot-stack {verb} {plan.name}" for verb in ("record", "up", "deploy")]
-        return json_answer({"written": [str(path) for path in written], "next": [*steps, *calibrate, *ends]})
+        arms = (await asyncio.to_thread(Choices.of, search_path())).arms
+        guessed = any(arm.file == plan.robot and arm.home_m is None for arm in arms)
+        moving = ["calibrate workspace", "doctor --move"] if guessed else ["doctor --move", "calibrate workspace"]
+        steps = [f"robot-stack {verb} {plan.name}" for verb in ("show", "doctor", *moving, "record", "up", "deploy")]
+        return json_answer({"written": [str(path) for path in written], "next": steps})
 
     def _checked(self, plan: PlannedCell) -> tuple[Mapping[tuple[str, str], str], list[str]]:
         """Return the texts of a plan, and the sentences with which a run would refuse them."""
         texts: Mapping[tuple[str, str], str] = {}
         try:
+            refuse_name(plan.name)
             texts = texts_of(plan, search_path())
-            refuse_name(plan.name, sorted({kind for kind, name in texts if name == plan.name}), config_root())
+            refuse_taken(plan.name, texts, config_root())
             check_together(texts, plan.name, self._looks.check)
         except ConfigError as error:
             return texts, str(error).splitlines()

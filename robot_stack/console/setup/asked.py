@@ -84,9 +84,11 @@ class AskedCell(PageMessage):
     found: Annotated[dict[Key, Usb], Field(max_length=4)] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _has_cameras(self) -> AskedCell:
+    def _fits_together(self) -> AskedCell:
         if not self.cameras:
             raise ValueError("no camera is used yet, must be one at least; choose what a camera is used as")
+        if self.arm_port is not None and self.leader_port is not None and self.arm_port.port == self.leader_port.port:
+            raise ValueError("arm and leader have one serial port, must have one each; ask which port is which")
         return self
 
     def planned(self) -> PlannedCell:

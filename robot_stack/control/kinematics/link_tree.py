@@ -14,6 +14,7 @@ from robot_stack.types.shape import Shape, ShapeKind
 GREY = (0.7, 0.7, 0.72, 1.0)
 """Colour of what has none."""
 MOST_SHAPES = 2000
+LARGEST_M = 100.0
 VISUAL = ["robot", "link", "visual"]
 
 
@@ -129,15 +130,24 @@ class _SceneReader(UrdfReader):
             self._colours[self._material] = self.numbers(attributes, tag, "rgba", GREY)
         elif tag == "box":
             lengths = self.numbers(attributes, tag, "size", (1.0, 1.0, 1.0))
-            self._add(ShapeKind.BOX, tuple(length / 2 for length in lengths))
+            self._add(ShapeKind.BOX, tuple(self._length(length) / 2 for length in lengths))
         elif tag == "sphere":
-            self._add(ShapeKind.SPHERE, self.numbers(attributes, tag, "radius", (1.0,)))
+            self._add(ShapeKind.SPHERE, (self._length(self.numbers(attributes, tag, "radius", (1.0,))[0]),))
         elif tag == "cylinder":
-            radius = self.numbers(attributes, tag, "radius", (1.0,))[0]
-            self._add(ShapeKind.CYLINDER, (radius, self.numbers(attributes, tag, "length", (1.0,))[0] / 2))
+            radius = self._length(self.numbers(attributes, tag, "radius", (1.0,))[0])
+            length = self._length(self.numbers(attributes, tag, "length", (1.0,))[0])
+            self._add(ShapeKind.CYLINDER, (radius, length / 2))
         elif tag == "mesh":
             scale = self.numbers(attributes, tag, "scale", (1.0, 1.0, 1.0))
             self._add(ShapeKind.FILE, scale, path=attributes.get("filename", ""))
+
+    def _length(self, length_m: float) -> float:
+        if not 0.0 < length_m <= LARGEST_M:
+            line = self._parser.CurrentLineNumber
+            raise self.error(
+                line, f"a shape measures {length_m:g} m, must be above 0 and at most {LARGEST_M:g}; correct it"
+            )
+        return length_m
 
     def _add(self, kind: ShapeKind, size: tuple[float, ...], path: str = "") -> None:
         self._shape = Shape(

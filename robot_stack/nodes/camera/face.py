@@ -169,8 +169,8 @@ class CameraNode(StackNode):
             return
         if self._references and not self._scores:
             self._compare(captured, encoding)
-        self.show_whole(captured, encoding, stamp_ns)
         self.show(image, stamp_ns, zlib.crc32(captured[::HASHED_ROWS].tobytes()) if digest is None else digest)
+        self.show_whole(captured, encoding, stamp_ns)  # the policy does not wait for it
         if self._pictures is not None and self._meter.count >= SETTLED_FRAMES:
             folder, self._pictures = self._pictures, None
             self._keep_pictures(folder, captured, encoding, image)

@@ -50,8 +50,8 @@ class SimCameraNode(CameraNode):
             return
         self._world.show(vector_from_msg(msg))
         image = self._camera.see(self._rng)
-        self.show_whole(self._camera.captured, "rgb8", stamp_ns)
         self.show(image, stamp_ns, zlib.crc32(image.tobytes()))
+        self.show_whole(self._camera.captured, "rgb8", stamp_ns)
         if self._infos_wanted:
             info = pinhole_to_msg(*self._pinhole)
             info.header = header_of(stamp_ns, self.frame)

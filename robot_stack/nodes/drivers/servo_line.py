@@ -7,6 +7,7 @@ one missing servo of six takes it down to a few readings a second.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import termios
@@ -81,7 +82,11 @@ class DirectLine:
         self._names = {each.id: name for name, each in servos.items()}
         self._file = os.open(port.port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _make_raw(self._file, port.baud)
+        except BlockingIOError:
+            os.close(self._file)
+            raise OSError(f"{port.port} is in use by another process") from None
         except termios.error as error:
             os.close(self._file)
             raise OSError(f"{port.port} is no serial port: {error}") from None

@@ -23,6 +23,7 @@ from robot_stack.config.cell import CameraMount
 from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.kinematics import UrdfFile, UrdfTopic
 from robot_stack.config.resolved import ResolvedRun, RunArm
+from robot_stack.config.robot import RobotConfig
 from robot_stack.console.scene_view import SceneView
 from robot_stack.control.kinematics.link_tree import LinkTree
 from robot_stack.nodes import topics
@@ -97,7 +98,7 @@ class SceneNode(Node):
             self._scene.step()
         for name, tree in self._trees.items():
             frames = tree.frames(self._angles[name])
-            base = frames.get(self._run.arms[name].robot.base_frame, np.eye(4))
+            base = frames.get(_base_link(self._run.arms[name].robot), np.eye(4))
             root = self._bases[name] @ np.linalg.inv(base)
             self._view.move({link: root @ pose for link, pose in frames.items()}, f"{name}/")
         for name, trail in self._trails.items():
@@ -110,7 +111,13 @@ class SceneNode(Node):
         robot = arm.robot
         assert isinstance(robot, DriverRobot)
         if isinstance(robot.kinematics, UrdfFile):
-            self._draw(name, Path(robot.kinematics.path).expanduser().read_text(), robot.kinematics.path)
+            path = Path(robot.kinematics.path).expanduser()
+            try:
+                self._draw(name, path.read_text(), str(path))
+            except OSError as error:
+                self._say(
+                    f"arm {name} is not drawn: {path} cannot be read ({error.strerror}); start it where the run was"
+                )
         else:
             topic = robot.kinematics.topic if isinstance(robot.kinematics, UrdfTopic) else DESCRIPTION
             self.create_subscription(String, topic, self._on_description(name, topic), LATCHED)
@@ -130,7 +137,10 @@ class SceneNode(Node):
             self._say(f"arm {name} is not drawn: {error}")
             return
         self._trees[name] = tree
-        self._view.draw([_located(shape) for shape in tree.shapes], f"{name}/")
+        self._view.draw([_located(shape, source) for shape in tree.shapes], f"{name}/")
+        if _base_link(self._run.arms[name].robot) not in tree.frames({}):
+            base = _base_link(self._run.arms[name].robot)
+            self._say(f"arm {name} is drawn from its root {tree.root}: {base} is no link of its URDF")
         for sentence in self._view.left_out:
             self._say(sentence)
         self._view.left_out.clear()
@@ -168,8 +178,12 @@ class SceneNode(Node):
             if not self._view.watched or not due.now(time.monotonic_ns()):
                 return
             placed = self._scene.camera(camera) if self._scene is not None else self._placed(camera)
+            try:
+                image = image_from_msg(msg)
+            except SpecError:
+                return  # whoever acts on images refuses it by name
             if placed is not None:
-                self._view.see(camera, image_from_msg(msg), *placed)
+                self._view.see(camera, image, *placed)
 
         return receive
 
@@ -240,8 +254,17 @@ def _transform(pose: Pose) -> np.ndarray:
     return transform
 
 
-def _located(shape: Shape) -> Shape:
-    """Return a shape whose file is named by a path: `package://` is looked up where ROS packages are installed."""
+def _base_link(robot: RobotConfig) -> str:
+    """Return the link of a robot's URDF whose frame is that of its base."""
+    described = isinstance(robot.kinematics, UrdfFile | UrdfTopic)
+    return robot.kinematics.base_link if described else robot.base_frame  # type: ignore[union-attr,no-any-return]
+
+
+def _located(shape: Shape, source: str) -> Shape:
+    """Return a shape whose file is named by a path.
+
+    `package://` is looked up where ROS packages are installed, a relative path beside the URDF.
+    """
     if shape.kind is not ShapeKind.FILE:
         return shape
     scheme, _, rest = shape.path.partition("://")
@@ -250,4 +273,6 @@ def _located(shape: Shape) -> Shape:
             path = Path(prefix) / "share" / rest
             if prefix and path.is_file():
                 return replace(shape, path=str(path))
-    return replace(shape, path=rest or shape.path)
+    if scheme == "package":
+        return replace(shape, path=shape.path)
+    return replace(shape, path=str(Path(source).parent / (rest or shape.path)))

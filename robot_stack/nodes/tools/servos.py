@@ -45,7 +45,10 @@ def main() -> int:
     try:
         found = positions(sys.argv[1])
     except OSError as error:
-        print(f"{sys.argv[1]} cannot be asked ({error}); plug it in, and join the group `dialout`", file=sys.stderr)
+        print(
+            f"{sys.argv[1]} cannot be asked ({error}); plug it in, end what uses it, and join the group `dialout`",
+            file=sys.stderr,
+        )
         return 1
     print(json.dumps(found))
     return 0

@@ -28,7 +28,9 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.surveyed import Surveyed, SurveyedImages
 
 MOST_TOPICS = 24
-"""Images and joint states that are listened to; a domain with more is not one cell's."""
+"""Of each type that are listened to; a domain with more is not one cell's."""
+DEPTHS = ("/compressedDepth", "/theora")
+"""Ends of topics whose messages are no pictures, whatever their type says."""
 MOST_JOINTS = 64
 DESCRIBED = re.compile(r"<robot\b[^>]{0,500}?\bname\s*=\s*[\"']([^\"'<>]{1,80})[\"']")
 """The name is all that is wanted: the description is not parsed, whoever sent it."""
@@ -51,15 +53,19 @@ class Surveyor(Node):
         self._joints: dict[str, list[str]] = {}
         self._robot = ""
         self._images: dict[str, SurveyedImages] = {}
+        self._left_out: set[str] = set()
 
     def look(self) -> None:
         """Subscribe to what is new, and no longer to what has been heard."""
         for topic, kinds in self.get_topic_names_and_types():
             kind = next((each for each in kinds if each in KINDS), "")
             described = kind != "std_msgs/msg/String" or topic.rpartition("/")[2] == "robot_description"
-            if kind and described and topic not in self._heard and len(self._heard) < MOST_TOPICS:
-                qos = LATCHED if KINDS[kind] is String else SAMPLED
-                self._heard[topic] = (self._listen(topic, kind, qos), kind)
+            if not kind or not described or topic in self._heard or topic.endswith(DEPTHS):
+                continue
+            if sum(other == kind for _, other in self._heard.values()) >= MOST_TOPICS:
+                self._left_out.add(topic)
+                continue
+            self._heard[topic] = (self._listen(topic, kind, LATCHED if KINDS[kind] is String else SAMPLED), kind)
         for topic in [*self._joints, *self._images]:
             subscription, _ = self._heard[topic]
             self.destroy_subscription(subscription)  # images are large, and one is enough
@@ -70,7 +76,9 @@ class Surveyor(Node):
             if kind.endswith("Image") and topic not in self._images:
                 self._keep(topic, kind, problem=why_silent(self, subscription, kind))
         images = [self._images[topic] for topic in sorted(self._images)]
-        return Surveyed(joints=dict(sorted(self._joints.items())), robot=self._robot, images=images)
+        return Surveyed(
+            joints=dict(sorted(self._joints.items())), robot=self._robot, images=images, left_out=len(self._left_out)
+        )
 
     def _listen(self, topic: str, kind: str, qos: QoSProfile) -> Subscription:
         takes: dict[str, Callable[..., None]] = {

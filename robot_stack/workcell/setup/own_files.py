@@ -20,15 +20,24 @@ Texts = Mapping[tuple[str, str], str]
 """Kind and name of a file -> its text."""
 
 
-def refuse_name(name: str, kinds: Iterable[str], shipped: Path) -> None:
-    """Refuse a name that cannot be one, or that a file of these kinds has already.
+def refuse_name(name: str) -> None:
+    """Refuse a name that cannot be one.
 
     Raises:
-        ConfigError: Naming the files that have it.
+        ConfigError: If it has other characters, or too many.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"name is {name!r}, must be a-z, 0-9 and _ and begin with a letter, as in my_table")
-    taken = [path for kind in kinds for root in (Path(FOLDER), shipped) if (path := _path(root, kind, name)).exists()]
+
+
+def refuse_taken(name: str, files: Iterable[tuple[str, str]], shipped: Path) -> None:
+    """Refuse files, by kind and name, of which one is there already.
+
+    Raises:
+        ConfigError: Naming those that are there.
+    """
+    roots = (Path(FOLDER), shipped)
+    taken = [path for kind, each in sorted(files) for root in roots if (path := _path(root, kind, each)).exists()]
     if taken:
         raise ConfigError(f"name {name!r} is taken by {', '.join(map(str, taken))}, must be new; take another one")
 
@@ -40,7 +49,7 @@ def renamed(text: str, kind: str, name: str) -> str:
         ConfigError: If it has not each key that gets the name once.
     """
     for key in RENAMED.get(kind, ()):
-        text, count = re.subn(rf"^({key}: *)\S+", rf"\g<1>{name}", text, flags=re.MULTILINE)
+        text, count = re.subn(rf"^({key}: *)\S+", lambda found: found[1] + name, text, flags=re.MULTILINE)
         if count != 1:
             raise ConfigError(f"example in {kind} has {count} lines {key!r}, must have one; reinstall robot-stack")
     return text

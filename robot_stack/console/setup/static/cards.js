@@ -3,12 +3,14 @@ const USES = ["wrist", "front", "side"];
 const LEAST_PX = 16;
 
 export class CameraCard {
-  constructor({ key, called, said, problem, jpeg, take }, changed, fail) {
+  // `made` is what it was made of, `before` the card of the same camera that it takes the place of
+  constructor({ key, called, said, problem, jpeg, take }, changed, fail, made, before) {
+    this.made = made;
     this.key = key;
     this.said = said;
     this.usable = !problem;  // of what shows nothing nobody knows whether it can be used
     this.changed = changed;
-    this.crop = null;
+    this.crop = before ? before.crop : null;
     this.size = null;
     this.element = document.createElement("li");
     const head = Object.assign(document.createElement("span"), { className: "called", textContent: called });
@@ -21,6 +23,7 @@ export class CameraCard {
     this.select = document.createElement("select");
     this.select.setAttribute("aria-label", `${called} is used as`);
     this.select.append(new Option("not used", ""), ...USES.map((use) => new Option(use, use)));
+    if (before) this.select.value = before.use;
     this.select.addEventListener("change", changed);
     const whole = Object.assign(document.createElement("button"), { type: "button", textContent: "whole picture" });
     whole.addEventListener("click", () => { this.crop = null; this.draw(); changed(); });
@@ -42,7 +45,7 @@ export class CameraCard {
 
   // a use that its name says, or, of those that are left, the first; nothing where another camera has it
   suggest(cards, { byName }) {
-    if (!this.usable) return;
+    if (!this.usable || cards.some((card) => this.key === `${card.key}/compressed`)) return;
     const free = USES.filter((use) => !cards.some((card) => card !== this && card.use === use));
     this.select.value = free.find((use) => !byName || this.key.toLowerCase().includes(use)) || "";
   }

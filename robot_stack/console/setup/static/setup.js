@@ -13,6 +13,7 @@ let cards = [];
 let heard = { images: [], speaks: [], robot: "" };
 let positions = {};  // port -> id -> ticks, when it was asked last
 let timer = 0, turn = 0;
+let armChosen = false;  // by the operator: what is heard then changes nothing of it
 const box = new Box(at("top"), at("side"), at("corners"), () => changed());
 
 function notice(text) {
@@ -55,14 +56,17 @@ async function listen() {
     heard = await post("/api/ros", { domain: Number(at("domain").value) });
     const topics = Object.keys(heard.joints);
     const cameras = heard.images.length === 1 ? "one topic with images" : `${heard.images.length} topics with images`;
+    const more = heard.left_out ? ` (${heard.left_out} more were not listened to)` : "";
     const described = heard.robot ? `; the robot is described as ${heard.robot}` : "";
     at("heard").textContent = topics.length
-      ? `Joint states on ${topics.join(", ")}${described}; ${cameras}. ${said()}`
-      : `Nobody publishes joint states on domain ${at("domain").value}; ${cameras}. Is the driver running there, in a shell with robot-stack env?`;
+      ? `Joint states on ${topics.join(", ")}${described}; ${cameras}${more}. ${said()}`
+      : `Nobody publishes joint states on domain ${at("domain").value}; ${cameras}${more}. Is the driver running there, in a shell with robot-stack env?`;
     const named = heard.speaks.find((file) => file === heard.robot) || (heard.speaks.length === 1 ? heard.speaks[0] : undefined);
-    layArms(named);
+    const before = at("robot").value;
+    layArms(armChosen ? undefined : named);
     layCameras();
-    if (named) choseArm();
+    if (at("robot").value !== before) choseArm();
+    else changed();
   } catch (error) {
     at("heard").textContent = "";
     fail(error);
@@ -94,6 +98,7 @@ function choseArm() {
 // Serial ports ------------------------------------------------------------------------------------------------------
 function layPort(id, wanted, whose) {
   const place = at(id);
+  const kept = portOf(id);
   place.replaceChildren();
   if (!wanted) return;
   const port = Object.assign(document.createElement("select"), { id: `${id}-port` });
@@ -104,6 +109,8 @@ function layPort(id, wanted, whose) {
   const first = found.calibrations.find((each) => each.includes(kind));
   if (first) file.value = first;
   if (whose !== "arm" && found.ports.length > 1) port.value = found.ports[1];
+  if (kept && found.ports.includes(kept.port)) port.value = kept.port;
+  if (kept && found.calibrations.includes(kept.calibration)) file.value = kept.calibration;
   for (const [select, text] of [[port, `Serial port of the ${whose}`], [file, `Calibration of the ${whose}`]]) {
     const row = document.createElement("p");
     const label = Object.assign(document.createElement("label"), { htmlFor: select.id, textContent: `${text} ` });
@@ -114,7 +121,7 @@ function layPort(id, wanted, whose) {
   const ask = Object.assign(document.createElement("button"), { type: "button", textContent: "which port is which?" });
   const answer = Object.assign(document.createElement("p"), { className: "soft" });
   answer.setAttribute("role", "status");
-  answer.textContent = found.ports.length ? "Asks the servos where they stand, and moves nothing." : "No serial port is plugged in: plug the arm in and look again.";
+  answer.textContent = found.ports.length ? "Sends a question to every serial port above, and moves nothing; end what uses them, and unplug what is no arm." : "No serial port is plugged in: plug the arm in and look again.";
   ask.disabled = !found.ports.length;
   ask.addEventListener("click", () => askServos(answer));
   place.append(ask, answer);
@@ -150,7 +157,10 @@ function layCameras() {
     take: async () => new Blob([await getBytes(`/api/picture?camera=${encodeURIComponent(each.name)}`)], { type: "image/jpeg" }) }));
   const topics = heard.images.map((each) => ({ key: each.topic, called: each.topic, problem: each.problem,
     said: { model: each.model, topic: each.topic }, jpeg: each.jpeg }));
-  cards = [...here, ...topics].map((each) => before.get(each.key) || new CameraCard(each, changed, fail));
+  cards = [...here, ...topics].map((each) => {
+    const card = before.get(each.key);
+    return card && card.made === madeOf(each) ? card : new CameraCard(each, changed, fail, madeOf(each), card);
+  });
   const fresh = cards.filter((card) => !before.has(card.key));
   fresh.forEach((card) => card.suggest(cards, { byName: true }));
   fresh.filter((card) => !card.use).forEach((card) => card.suggest(cards, { byName: false }));
@@ -158,10 +168,13 @@ function layCameras() {
   at("no-camera").hidden = cards.length > 0;
 }
 
+const madeOf = ({ said: parts, problem, jpeg }) => JSON.stringify([parts, problem || "", Boolean(jpeg)]);
+
 // The hand ----------------------------------------------------------------------------------------------------------
 function choseDevice() {
   const chosen = device();
   layPort("leader-port", chosen.on_port, "leader");
+  const kept = Object.fromEntries([...document.querySelectorAll("#matched select")].map((each) => [each.id, each.value]));
   at("matched").replaceChildren();
   for (const keys of chosen.matched) {
     const key = keys.join(".");
@@ -171,6 +184,7 @@ function choseDevice() {
     const what = key === "match" ? HELD[chosen.kind] || HELD.match : HELD[key];
     const fits = found.devices.filter(({ kind }) => key === "match" ? kind === chosen.kind : key === "pedal.match" ? kind !== "gamepad" && kind !== "spacemouse" : kind === "keyboard" || kind === "buttons");
     options(select, [["", "as the file has it"], ...fits.map((each) => [each.usb, `${each.name} (${each.usb})`])], fits.length === 1 && key === "match" ? fits[0].usb : "");
+    if (fits.some(({ usb }) => usb === kept[select.id])) select.value = kept[select.id];
     select.addEventListener("change", changed);
     row.append(Object.assign(document.createElement("label"), { htmlFor: select.id, textContent: `Which ${what} ` }), select);
     at("matched").append(row);
@@ -299,7 +313,7 @@ at("gate").addEventListener("submit", (event) => {
 });
 at("again").addEventListener("click", look);
 at("listen").addEventListener("click", listen);
-at("robot").addEventListener("change", choseArm);
+at("robot").addEventListener("change", () => { armChosen = true; choseArm(); });
 at("teleop").addEventListener("change", choseDevice);
 at("write").addEventListener("click", write);
 for (const id of ["name", "table", "domain"]) at(id).addEventListener("input", changed);
