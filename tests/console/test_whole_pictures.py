@@ -82,6 +82,12 @@ def test_a_press_shows_the_whole_picture_with_the_policys_part_drawn_in(cell: Fa
     assert button.get_attribute("aria-pressed") == "true"
     assert page.evaluate(YELLOW) > 100, "the part that the policy gets"
     picture(page, "whole_picture")
+
+    def stopped() -> bool:
+        cell.frame(first, np.zeros((64, 64, 3), np.uint8), jpeg(64, 9))
+        return page.evaluate(SIZE) == [64, 64]
+
+    until(stopped, "the policy's picture, once no whole one comes", page)
     page.reload()
     says(page, "#seat", "you are the operator")
     assert cell.server is not None

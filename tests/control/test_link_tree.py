@@ -56,8 +56,6 @@ def test_every_link_is_where_mujoco_has_it(name: str) -> None:
     for joint in hinges:
         data.qpos[model.jnt_qposadr[joint]] = rng.uniform(*model.jnt_range[joint])
     mujoco.mj_kinematics(model, data)
-    moved = {link.rpartition("_")[0]: link for link in tree.frames({})}
-    assert moved
     names = {model.joint(each).name: data.qpos[model.jnt_qposadr[each]] for each in hinges}
     prefixes = {f"{arm}_": "" if len(world.arms) == 1 else f"{arm}/" for arm in world.arms}
     angles = {}

@@ -1,6 +1,7 @@
 // What the policy sees, pixel for pixel, and beside it which part of the camera's picture that is.
 const tiles = [];
 const WHOLE = 64;  // added to a camera's place in the list where an image is whole
+const WHOLE_MS = 1000;  // a whole picture that is older gives way to the policy's: nothing old is shown as if it were new
 const whole = new Set();  // names of cameras that are shown whole
 
 function cropSketch(layout) {
@@ -64,7 +65,7 @@ export function layCameras(layouts, look) {
     caption.append(button, words);
     tile.append(canvas, caption);
     room.append(tile);
-    tiles.push({ tile, canvas, head, button, layout, name: layout.name });
+    tiles.push({ tile, canvas, head, button, layout, wholeMs: -Infinity, name: layout.name });
   }
   const press = () => {
     for (const { tile, button, name } of tiles) {
@@ -99,7 +100,10 @@ export function showCameras(cameras) {
 
 export async function showImage(index, jpeg) {
   const tile = tiles[index % WHOLE];
-  if (!tile || whole.has(tile.name) !== (index >= WHOLE)) return;
+  if (!tile) return;
+  if (index >= WHOLE) tile.wholeMs = performance.now();
+  const wholeShown = whole.has(tile.name) && performance.now() - tile.wholeMs < WHOLE_MS;
+  if (wholeShown !== (index >= WHOLE)) return;
   const picture = await createImageBitmap(new Blob([jpeg], { type: "image/jpeg" }));
   const canvas = tile.canvas;
   if (canvas.width !== picture.width || canvas.height !== picture.height) {
