@@ -7,6 +7,7 @@
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
 # make bench-evidence  what reward adds to corrections, with operators of other skill, a day; writes benchmarks/EVIDENCE.md
 # make bench-asking  an operator who looks only when asked, hours; writes benchmarks/ASKING.md
+# make bench-tasks   each simulated task with BC and HG-DAgger beside, hours; writes benchmarks/TASKS.md
 # make bench-suites  RLPD on outside suites beside published figures, hours; SMOKE=1 for one hour; writes benchmarks/SUITES.md
 # make docs   the pages of docs/ as a site in build/docs; a broken link fails
 # make clean  everything that can be made again; recorded runs stay
@@ -28,7 +29,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-suites clean
+.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-tasks bench-suites clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -178,6 +179,9 @@ bench-evidence: gl $(INSTALLED)
 
 bench-asking: gl $(INSTALLED)
 	$(BIN)/python -m benchmarks.learning.asking
+
+bench-tasks: gl $(INSTALLED)
+	$(BIN)/python -m benchmarks.learning.tasks
 
 SUITES_OPTIONS := $(if $(filter-out 0,$(SMOKE)),--only puzzle-3x3-4 --chunks 5 --seeds 0 --steps 100000)
 bench-suites: gl $(INSTALLED)

@@ -10,12 +10,14 @@ from policies.rlpd.config import RLPDConfig
 DEMONSTRATIONS, CORRECTIONS = "demonstrations", "corrections"
 EVAL_EPISODES = 100
 SKILLED = "skilled"
-OPERATORS: Mapping[str, str] = {
+OF_THE_CELL = "of_the_cell"
+OPERATORS: Mapping[str, str | None] = {
     SKILLED: "scripted",
     "half_skilled": "scripted_half_skilled",
     "inattentive": "scripted_inattentive",
+    OF_THE_CELL: None,
 }
-"""Operator -> file of the teleop device."""
+"""Operator -> file of the teleop device; None takes what the run's cell names."""
 _SHIPPED = RLPDConfig()
 
 
@@ -46,6 +48,7 @@ class Condition:
 
     Attributes:
         words: What it is, in the table.
+        run: Shipped run that it varies.
         operator: Who demonstrates and helps, of `OPERATORS`.
         algorithm: Name in the registry.
         overrides: Texts `dotted.key=value`, against the shipped run.
@@ -55,6 +58,7 @@ class Condition:
     """
 
     words: str
+    run: str = "peg_insert"
     operator: str = SKILLED
     algorithm: str = "rlpd"
     overrides: tuple[str, ...] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.rollout.evaluate import evaluate
+from robot_stack.rollout.evaluate import Evaluation, evaluate
+from robot_stack.rollout.insertion_score import summary_of
+from robot_stack.rollout.milestones import counted
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow
@@ -37,12 +40,15 @@ QUICK_REWARD = ("run.reward.settings.steps=5",)
 
 def resolve(condition: Condition, seed: int, minutes: float, more: Sequence[str] = ()) -> ResolvedRun:
     """The run of a condition, without any rule that ends it early."""
+    device = OPERATORS[condition.operator]
+    shipped = load_run(condition.run).run.algorithm
+    settings = shipped.settings if shipped.name == condition.algorithm else {}
     return load_run(
-        "peg_insert",
+        condition.run,
         [
-            f"cell.teleop={OPERATORS[condition.operator]}",
+            *(() if device is None else (f"cell.teleop={device}",)),
             f"run.seed={seed}",
-            f"run.algorithm.name={condition.algorithm}",
+            f"run.algorithm={json.dumps({'name': condition.algorithm, 'settings': dict(settings)})}",
             f"run.training.max_robot_minutes={minutes}",
             "run.training.max_episodes=100000",
             "run.training.enough.episodes=10000",
@@ -89,6 +95,7 @@ class EvidenceRuns:
     Args:
         work: What runs leave to each other; may be thrown away between two calls of the benchmark.
         minutes: Robot time of each practice.
+        conditions: What can be measured, by name.
         overrides: Texts `dotted.key=value` of every run.
         resets: Held-out resets of an evaluation.
         states: In which a critic is asked to rank actions.
@@ -99,12 +106,14 @@ class EvidenceRuns:
         work: Path,
         minutes: float,
         *,
+        conditions: Mapping[str, Condition] = CONDITIONS,
         overrides: Sequence[str] = (),
         resets: int = EVAL_EPISODES,
         states: int = STATES,
     ) -> None:
         self._work = work
         self._minutes = minutes
+        self._conditions = conditions
         self._overrides = tuple(overrides)
         self._resets, self._states = resets, states
 
@@ -113,26 +122,27 @@ class EvidenceRuns:
 
     def identity(self, name: str, seed: int) -> Result:
         """What is known of a run before it is measured: which it is, and by what it may be pooled with others."""
-        resolved = self._resolve(CONDITIONS[name], seed)
+        condition = self._conditions[name]
+        resolved = self._resolve(condition, seed)
         return {
             "condition": name,
             "seed": seed,
             "minutes": self._minutes,
             "commit": commit(),
-            "settings": {**settings_of(resolved), "imitates": CONDITIONS[name].imitates},
+            "settings": {**settings_of(resolved), "imitates": condition.imitates},
             "defaults": defaults_of(resolved.run.algorithm.name),
         }
 
     def measure(self, name: str, seed: int) -> Result:
         """Practise or imitate, then evaluate on held-out resets without an operator."""
-        condition, identity, started = CONDITIONS[name], self.identity(name, seed), time.monotonic()
+        condition, identity, started = self._conditions[name], self.identity(name, seed), time.monotonic()
         resolved = self._resolve(condition, seed)
-        shared = self._demonstrations(condition.operator, seed)
+        shared = self._demonstrations(condition, seed)
         folder, rows = self._work / f"{name}-{seed}", []
         if condition.imitates is None:
             rows = practise_from_shared(resolved, folder, shared)
         else:
-            recorded = shared if condition.imitates == DEMONSTRATIONS else self._corrected(condition.operator, seed)
+            recorded = shared if condition.imitates == DEMONSTRATIONS else self._corrected(condition, seed)
             imitate(self._offline(condition, seed), recorded, folder)
         result = evaluate(resolved, load_params(RunPaths(folder).policy("policy")), self._resets)
         ranks = condition.ranks_actions
@@ -145,6 +155,7 @@ class EvidenceRuns:
             "cycles_s": [round(t, 3) for t in won],
             **practice_figures(rows),
             **operator_figures(folder, resolved.run.rate_hz),
+            **task_figures(result),
             "advantage_rank_correlation": ranked,
             "wall_s": round(time.monotonic() - started, 1),
         }
@@ -152,30 +163,32 @@ class EvidenceRuns:
             shutil.rmtree(folder)  # HG-DAgger's corrections are imitated again
         return measured
 
-    def _demonstrations(self, operator: str, seed: int) -> Path:
-        """The folder with an operator's demonstrations and the trunk that is fitted on them."""
-        shared = self._work / f"demonstrations-{operator}-{seed}"
+    def _demonstrations(self, condition: Condition, seed: int) -> Path:
+        """The folder with the demonstrations of a condition's operator and the trunk that is fitted on them."""
+        whose = f"{condition.run}-{condition.operator}-{seed}"
+        shared = self._work / f"demonstrations-{whose}"
         if not shared.exists():
-            recording = Condition(words="", operator=operator, algorithm="bc")
+            recording = Condition(words="", run=condition.run, operator=condition.operator, algorithm="bc")
             more = ("run.algorithm.settings.pretrain_updates=1", "run.training.max_episodes=1", *QUICK_REWARD)
-            folder = self._work / f"recording-{operator}-{seed}"
+            folder = self._work / f"recording-{whose}"
             shutil.rmtree(folder, ignore_errors=True)
             train_online(self._resolve(recording, seed, more), folder)
             keep_demonstrations(folder, shared)
             shutil.rmtree(folder)
         return shared
 
-    def _corrected(self, operator: str, seed: int) -> Path:
-        """The folder of HG-DAgger's run with this operator, made anew if it is gone or of other settings."""
+    def _corrected(self, condition: Condition, seed: int) -> Path:
+        """The folder of HG-DAgger's run with a condition's operator, made anew if it is gone or of other settings."""
+        practised = (condition.run, condition.operator, "hg_dagger", None)
         name = next(
             name
-            for name, one in CONDITIONS.items()
-            if (one.operator, one.algorithm, one.imitates) == (operator, "hg_dagger", None)
+            for name, one in self._conditions.items()
+            if (one.run, one.operator, one.algorithm, one.imitates) == practised
         )
-        folder, resolved = self._work / f"{name}-{seed}", self._resolve(CONDITIONS[name], seed)
+        folder, resolved = self._work / f"{name}-{seed}", self._resolve(self._conditions[name], seed)
         paths = RunPaths(folder)
         if not paths.policy("policy").exists() or paths.resolved.read_text() != resolved.to_yaml():
-            practise_from_shared(resolved, folder, self._demonstrations(operator, seed))
+            practise_from_shared(resolved, folder, self._demonstrations(condition, seed))
         return folder
 
     def _offline(self, condition: Condition, seed: int) -> ResolvedRun:
@@ -214,6 +227,14 @@ def practice_figures(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
         "human_share_last20": human_share(last) if rows else None,
         "alone": [row.success and not row.human_steps for row in rows],
         "steps": [row.steps for row in rows],
+    }
+
+
+def task_figures(result: Evaluation) -> dict[str, Any]:
+    """What only some tasks tell of an evaluation: how many resets reached each milestone, and the mean score."""
+    return {
+        **({"reached": counted(result.reached)} if result.reached else {}),
+        **({"score": summary_of(result.scores)} if result.scores else {}),
     }
 
 
