@@ -1,6 +1,7 @@
 """What is learned on each simulated task: RLPD as its shipped run has it, beside HG-DAgger and behaviour cloning.
 
-Run: make bench-tasks, or python -m benchmarks.learning.tasks [--minutes 5] [--seeds 0 1 2] [--only TASK ...] [--algorithms rlpd bc].
+Run: make bench-tasks, or python -m benchmarks.learning.tasks [--minutes 5] [--seeds 0 1 2] [--only TASK ...]
+[--algorithms rlpd bc].
 Writes TASKS.md and tasks.json. Each run takes its robot time several times on a core; each is kept as soon as it is
 done, and the next call does the rest. The three begin from the same demonstrations and trunk of a task and a seed, and
 make as many updates.
