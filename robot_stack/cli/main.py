@@ -260,6 +260,16 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     cut = words.add_parser("stages", help=text, description=text)
     cut.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/; not going on")
     _add_json(cut)
+    text = "ask a large model which of two recorded moments got further; the embedded model learns from its answers"
+    compare = words.add_parser("prefer", help=text, description=text)
+    compare.add_argument("name", metavar="RUN", help="a run under runs/, or a folder of a run or dataset")
+    text = "a large model that scores pairs or progress: lrm, vlac, grm, ..."
+    compare.add_argument("--model", required=True, metavar="NAME", help=text)
+    text = "YAML with what stands under settings: in a run's file (as the run has them)"
+    compare.add_argument("--settings", type=Path, metavar="FILE", help=text)
+    compare.add_argument("--pairs", type=_count(1), default=50, metavar="N", help="so many at most (50)")
+    compare.add_argument("--seed", type=_count(0), default=0, help="of the choice (0)")
+    _add_json(compare)
     text = "write the wording that a model was published with as a prompt_file, from its authors' own files"
     words_of = words.add_parser("prompt", help=text, description=text)
     words_of.add_argument("family", metavar="MODEL", help="grm or roboreward")

@@ -35,6 +35,7 @@ def run(what: str, **options: Any) -> int:
         "probe": _probe,
         "adapt": _adapt,
         "stages": _stages,
+        "prefer": _prefer,
         "serve": _serve,
         "prompt": _prompt,
         "audit": _audit,
@@ -238,6 +239,23 @@ def _stages(name: str, as_json: bool) -> int:
         print(f"{episode_id}: {cut}")
     print(f"{len(found.marked)} successes are marked by an operator and stay as they are")
     print(f"Next: robot-stack data view {name}, and accept what fits; until then nothing is learned from it")
+    return 0
+
+
+def _prefer(name: str, model: str, settings: Path | None, pairs: int, seed: int, as_json: bool) -> int:
+    """Ask a large model which of two recorded moments got further, and log its answers."""
+    from robot_stack.learner.reward.judged_model import Wanted, check_name, read_settings
+    from robot_stack.learner.reward.preferring import ask_preferences
+
+    check_name(model)
+    wanted = Wanted(name=model, settings=None if settings is None else read_settings(settings))
+    found = ask_preferences(_folder_of(name), wanted, pairs=pairs, seed=seed, say=say_progress)
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return 0
+    print(f"{found.by} answered {found.answered} pairs, {found.same} of them as the same")
+    print(f"{found.contradicted} it answered otherwise the other way round, {found.unreadable} could not be read")
+    print("Next: the embedded model learns from them at its next fit; the answers of people go before these")
     return 0
 
 

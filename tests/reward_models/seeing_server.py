@@ -69,6 +69,10 @@ def lrm(seen: list[float]) -> str:
     return json.dumps({"completion_progress": round(seen[-1], 3)})
 
 
+def lrm_further(seen: list[float]) -> str:
+    return json.dumps({"more_complete_image": "ImageB" if seen[1] > seen[0] else "ImageA"})
+
+
 def yesno(seen: list[float]) -> Said:
     yes = 0.95 if seen[-1] > 0.9 else 0.05
     top = [{"token": word, "logprob": float(np.log(p))} for word, p in (("yes", yes), ("no", 1 - yes))]

@@ -24,7 +24,6 @@ from starlette.routing import Route
 
 from robot_stack.console.access import Gate
 from robot_stack.console.browser.asked import Asked, Export, Mark, Nothing, Prefer, Relabel, Trims, asked
-from robot_stack.console.browser.comparing import Comparing
 from robot_stack.console.browser.listed import listed
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.played import played
@@ -33,6 +32,7 @@ from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
 from robot_stack.console.web import BROWSER, HEADERS, STATIC, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.datasets.catalogue import Catalogue
+from robot_stack.datasets.comparing import Comparing
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import LabelSource, Verdict

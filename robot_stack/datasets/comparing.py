@@ -1,6 +1,6 @@
-"""Which of two moments got further: what the page asks next, and the log of answers, which is written at once.
+"""Which of two moments got further: what is asked next, and the log of answers, which is written at once.
 
-The log has a lock of its own, so that people answer while a learner writes to the store; it reads the log at its next
+The log has a lock of its own, so that answers come while a learner writes to the store; it reads the log at its next
 fit.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Collection
 
 import numpy as np
 
@@ -38,12 +39,20 @@ class Comparing:
         self._lock = threading.Lock()
         self._shown: set[frozenset[Moment]] = set()
 
-    def next(self) -> tuple[Pair | None, int]:
-        """Return two moments that were not asked about yet, None without any, and how many answers there are."""
+    def next(self, *, without: Collection[str] = (), of_one_episode: bool = False) -> tuple[Pair | None, int]:
+        """Return two moments that were not asked about yet, None without any, and how many answers there are.
+
+        Args:
+            without: Episodes that are left alone.
+            of_one_episode: Both moments are of the same episode.
+        """
         with self._lock:
             said = read_preferences(self._catalogue.view.paths.preferences).rows
             asked = self._shown | {frozenset((each.first, each.second)) for each in said}
-            pair = choose_pair(self._progress(), asked, self._rng)
+            progress = self._progress(without)
+            pools = [{name: phi} for name, phi in progress.items()] if of_one_episode else [progress]
+            found = (choose_pair(pool, asked, self._rng) for pool in pools)
+            pair = next((each for each in found if each is not None), None)
             if pair is not None:
                 self._shown.add(frozenset(pair))
             return pair, len(said)
@@ -62,11 +71,12 @@ class Comparing:
             log.open()
             log.append(preference)
 
-    def _progress(self) -> dict[str, np.ndarray]:
+    def _progress(self, without: Collection[str]) -> dict[str, np.ndarray]:
         """Return the newest Φ of some episodes of one task that a reward model learns from, NaN where there is none."""
         tasks: dict[str, list[Entry]] = defaultdict(list)
         for entry in self._catalogue.entries():
-            if entry.header.kind is not EpisodeKind.EVAL and entry.outcome != "discard":
+            kept = entry.header.kind is not EpisodeKind.EVAL and entry.outcome != "discard"
+            if kept and entry.header.episode_id not in without:
                 tasks[entry.header.task_id].append(entry)
         if not tasks:
             return {}
