@@ -232,8 +232,9 @@ def practice_figures(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
 
 def task_figures(result: Evaluation) -> dict[str, Any]:
     """What only some tasks tell of an evaluation: how many resets reached each milestone, and the mean score."""
+    reached = counted(result.reached)
     return {
-        **({"reached": counted(result.reached)} if result.reached else {}),
+        **({"reached": reached} if reached else {}),
         **({"score": summary_of(result.scores)} if result.scores else {}),
     }
 

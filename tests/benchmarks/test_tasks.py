@@ -72,5 +72,6 @@ def test_a_task_is_measured_for_real(name: str, tmp_path: Path) -> None:
     result = EvidenceRuns(tmp_path / "work", 0.05, conditions=conditions(), overrides=tiny, resets=2).measure(name, 0)
     assert result["resets"] == 2
     assert result["score"]["most"] == 99.0
+    assert "reached" not in result
     keep(result, tmp_path)
     assert document(read(tmp_path))["cable_plug"]
