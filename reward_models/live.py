@@ -14,6 +14,8 @@ from torch import Tensor
 from reward_models.classifier.model import ClassifierReport, SuccessClassifier
 from reward_models.classifier_gated import ClassifierGatedModel, labelled
 from reward_models.model_per_task import TaskModel
+from reward_models.otr import model as otr
+from reward_models.otr.config import OtrConfig
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig, ProgressConfig
 from reward_models.progress.fit import FitReport, fit
@@ -109,6 +111,7 @@ def _under(prefix: str, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 PROGRESS = LiveModel(config=ProgressConfig, fit=_fit_progress, restore=_restore_progress)
+OTR = LiveModel(config=OtrConfig, fit=otr.fit, restore=otr.restore)
 
 LIVE_MODELS: Registry[LiveModel[Any]] = Registry(plugins.LIVE_REWARD_MODELS, LiveModel)
 

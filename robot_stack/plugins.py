@@ -117,7 +117,7 @@ ALGORITHMS = Kind(
 LIVE_REWARD_MODELS = Kind(
     what="live reward model",
     group="robot_stack.live_reward_models",
-    builtin={"progress": "reward_models.live:PROGRESS"},
+    builtin={"progress": "reward_models.live:PROGRESS", "otr": "reward_models.live:OTR"},
 )
 REWARD_MODELS = Kind(
     what="reward model",
