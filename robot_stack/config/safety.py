@@ -94,8 +94,9 @@ Limit = Literal[
 ]
 LIMITS: tuple[str, ...] = get_args(Limit)
 """The limits a task can tighten: all of them. `rate_hz` is no limit."""
-_PROPERTIES = SafetyConfig.model_json_schema()["properties"]
-CAPS: dict[str, float] = {name: _PROPERTIES[name]["maximum"] for name in LIMITS}
+CAPS: dict[str, float] = {
+    name: mark.le for name in LIMITS for mark in SafetyConfig.model_fields[name].metadata if hasattr(mark, "le")
+}
 """Largest value of each limit, as the model declares it."""
 
 TighterLimits = dict[Limit, Annotated[float, Field(ge=0)]]

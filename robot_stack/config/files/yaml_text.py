@@ -6,6 +6,7 @@ YAML 1.2, one document, plain data: no tags, no aliases, no repeated keys.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -35,9 +36,9 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
     except (OSError, UnicodeDecodeError) as error:
         mistakes.append(Mistake(mark=top, text=f"file cannot be read as UTF-8 text: {error}; save it as UTF-8"))
         return None
-    count = len(mistakes)
-    tree = parse(text, lambda mark: Mark(source=top.source, line=mark.line + 1, column=mark.column + 1), mistakes)
-    if len(mistakes) > count:
+    tree, wrong = _parsed(text, top.source)
+    if wrong:
+        mistakes.extend(wrong)
         return None
     if tree is None:
         text = "file is empty, must be a mapping of keys to values; copy a shipped one of its kind"
@@ -48,6 +49,14 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
         mistakes.append(Mistake(mark=tree.mark, text=text))
         return None
     return tree
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, source: str) -> tuple[Located | None, tuple[Mistake, ...]]:
+    """Return the value in the text of a file and the mistakes in it; nothing changes a `Located`: it can be shared."""
+    wrong: list[Mistake] = []
+    tree = parse(text, lambda mark: Mark(source=source, line=mark.line + 1, column=mark.column + 1), wrong)
+    return tree, tuple(wrong)
 
 
 def shown_path(path: Path) -> str:
