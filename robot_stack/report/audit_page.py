@@ -42,7 +42,7 @@ def render_audit(record: RunRecord, found: Audit) -> str:
     versions = {one.scores.version for one in found.episodes if one.scores is not None}
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>Reward audit of {escape(name)}</title><style>{STYLE}{WHOLE}</style></head><body>
+<title>Reward audit of {escape(name)}</title><style>{STYLE}{WHOLE}</style></head><body><main>
 <h1>Reward audit of {escape(name)}</h1>
 <p class=sub>{len(found.episodes)} episodes · {found.unlabelled} without a label · {found.unscored} without scores ·
 models {escape(", ".join(sorted(versions)) or "none")}</p>
@@ -58,7 +58,7 @@ what was gained over the length of the way; regret is the mean distance below th
 share of steps with |ΔΦ| below 0.005. Intervals by bootstrap over episodes.</p>
 <h2>Episodes that tell most</h2>
 {_films(record, found)}
-</body></html>
+</main></body></html>
 """
 
 

@@ -5,9 +5,8 @@ Runs that differ in nothing but their seed are one line with a band, and their e
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -20,8 +19,9 @@ from reward_models.metrics import wilson_interval
 from robot_stack.disk.durable import write_durable
 from robot_stack.report.html import STYLE
 from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share
+from robot_stack.report.plots import PALETTE, pointing, shown
 from robot_stack.report.run_folder import RunRecord, read_run
-from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
+from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Curve, Sheet
 from robot_stack.report.summary import summarise
 from robot_stack.report.targets import NOTHING, Figure, figures
 from robot_stack.runs.paths import RunPaths
@@ -137,48 +137,101 @@ def _read(folder: Path, name: str) -> Compared:
 def draw(groups: Sequence[Seeds], path: Path) -> bool:
     """Draw success without an operator and human steps over robot time; return False if no run has trained online."""
     practised = [[run for run in group if run.record.episodes(EpisodeKind.ONLINE)] for group in groups]
-    if not any(practised):
+    practised = [group for group in practised if group]
+    if not practised:
         return False
-    with Sheet(path, 2, size=(9.0, 5.8), share_x=True) as (top, bottom):
-        for group, colour, dash in zip(practised, COLOURS, DASHES, strict=False):
-            if group:
-                _curves(top, bottom, group, {"color": colour, "linestyle": dash})
+    sheet = Sheet(path, 2, size=(9.0, 5.8), share_x=True)
+    with sheet as (top, bottom):
+        told = [
+            lines
+            for group, colour, dash in zip(practised, COLOURS, DASHES, strict=False)
+            for lines in _curves(top, bottom, group, {"color": colour, "linestyle": dash})
+        ]
         top.set(ylabel="episodes [%]", ylim=(0, 104), title=f"Success without an operator, last {WINDOW} episodes")
         top.legend(loc="lower right")
         bottom.set(ylabel="human steps [%]", xlabel="robot time [min]", title="An operator in control")
         bottom.set_ylim(0, max(10.0, bottom.get_ylim()[1]))
         bottom.set_xlim(left=0)
+        minutes = np.linspace(0, max(lines.minutes[-1] for lines in told), GRID)
+        where = [f"{each:.1f} min of robot time" for each in minutes]
+        by_panel = sorted(told, key=lambda lines: lines.panel is bottom)
+        sheet.tell(minutes, where, [lines.told(minutes) for lines in by_panel])
     return True
 
 
-def _curves(top: Axes, bottom: Axes, group: Seeds, look: Mapping[str, Any]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A figure of one run, or of the seeds of a configuration, over robot time.
+
+    Attributes:
+        panel: Where it is drawn.
+        name: What it is of.
+        colour: Of its line.
+        minutes: Robot time, ascending, shape (N,).
+        percent: The figure, shape (N,).
+        low, high: Ends of what is drawn around it, each shape (N,); NaN where nothing is.
+    """
+
+    panel: Axes
+    name: str
+    colour: str
+    minutes: np.ndarray
+    percent: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def told(self, minutes: np.ndarray) -> Curve:
+        """Return what is told of it at other minutes: nothing before its first, and nothing after its last."""
+        values, low, high = (
+            np.interp(minutes, self.minutes, each, left=np.nan, right=np.nan)
+            for each in (self.percent, self.low, self.high)
+        )
+        words = [
+            f"{value:.0f} %" if np.isnan(least) else f"{value:.0f} % ({least:.0f} to {most:.0f} %)"
+            for value, least, most in zip(values, low, high)
+        ]
+        return Curve(panel=self.panel, name=self.name, colour=self.colour, y=values, values=words)
+
+
+def _curves(top: Axes, bottom: Axes, group: Seeds, look: Mapping[str, Any]) -> Iterator[Line]:
     """Draw a configuration in both panels: the line of its run, or the mean of several within their range."""
-    for panel, all_lines in zip((top, bottom), zip(*map(_lines, group), strict=True), strict=True):
+    colour, called = str(look["color"]), _called(group)
+    for panel, of_what, all_lines in zip(
+        (top, bottom), ("", "human steps, "), zip(*map(_lines, group), strict=True), strict=True
+    ):
         lines = [line for line in all_lines if len(line[0])]  # a run that has only gone back has none of the first task
         if not lines:
             continue
         if len(lines) == 1:
-            panel.plot(*lines[0], **look, label=_called(group))
-            continue
-        minutes = np.linspace(0, max(x[-1] for x, _ in lines), GRID)
-        each = np.array([np.interp(minutes, x, y, left=np.nan) for x, y in lines])
-        known = ~np.isnan(each).all(axis=0)
-        minutes, each = minutes[known], each[:, known]
-        panel.fill_between(
-            minutes, np.nanmin(each, axis=0), np.nanmax(each, axis=0), color=look["color"], alpha=0.18, linewidth=0
-        )
-        panel.plot(minutes, np.nanmean(each, axis=0), **look, label=f"{_called(group)}: mean and range")
+            minutes, percent, low, high = lines[0]
+        else:
+            minutes = np.linspace(0, max(line[0][-1] for line in lines), GRID)
+            each = np.array([np.interp(minutes, x, y, left=np.nan) for x, y, *_ in lines])
+            known = ~np.isnan(each).all(axis=0)
+            minutes, each = minutes[known], each[:, known]
+            percent, low, high = np.nanmean(each, axis=0), np.nanmin(each, axis=0), np.nanmax(each, axis=0)
+            for x, y, *_ in lines:
+                panel.plot(x, y, color=colour, linewidth=0.6, alpha=0.6)
+        panel.fill_between(minutes, low, high, color=colour, alpha=0.14, linewidth=0)
+        panel.plot(minutes, percent, **look, label=called if len(lines) == 1 else f"{called}: mean and range")
+        name = f"{of_what}{called}"
+        yield Line(panel=panel, name=name, colour=colour, minutes=minutes, percent=percent, low=low, high=high)
 
 
-def _lines(run: Compared) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return success without an operator and human steps of a run in per cent, each over robot time in minutes."""
+def _lines(run: Compared) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """Return success without an operator, and human steps, over robot time.
+
+    Each is minutes, per cent, and the ends of its interval in per cent, which human steps have none of: NaN.
+    """
     online = run.record.episodes(EpisodeKind.ONLINE)
     minutes = np.cumsum([row.duration_s for row in online]) / 60
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
     alone = np.array([row.succeeded for row in online]) & (human == 0)
     first = np.array([row.first_task for row in online], dtype=bool)
-    return (minutes[first], 100 * rolling_rate(alone[first])[0]), (minutes, 100 * rolling_share(human, steps))
+    nothing = np.full(len(online), np.nan)
+    rates = (100 * each for each in rolling_rate(alone[first]))
+    return (minutes[first], *rates), (minutes, 100 * rolling_share(human, steps), nothing, nothing)
 
 
 def render(runs: Sequence[Compared], groups: Sequence[Seeds], plot: Path | None) -> str:
@@ -186,24 +239,24 @@ def render(runs: Sequence[Compared], groups: Sequence[Seeds], plot: Path | None)
     title = " beside ".join(escape(run.name) for run in runs)
     curves = ""
     if plot is not None:
-        content = base64.b64encode(plot.read_bytes()).decode()
         curves = (
-            f"<h2>Over robot time</h2><img alt='Success and interventions' src='data:image/png;base64,{content}'>"
+            f"<h2>Over robot time</h2>{shown(plot, 'Success and interventions over robot time')}"
             f"<p class=caption>Each point covers the last {WINDOW} training episodes, fewer at the start. Success is "
-            "the simulator's word where there is one, else the operator's, else the model's. Runs that differ in "
-            "nothing but their seed are one line, their mean, within the range of all; one that has ended keeps its "
-            "last value.</p>"
+            "the simulator's word where there is one, else the operator's, else the model's. Around the line of one "
+            "run is the 95 % Wilson interval of its success. Runs that differ in nothing but their seed are one line, "
+            "their mean, within the range of all, with a thin line for each; one that has ended keeps its last "
+            f"value.</p>{pointing()}"
         )
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>{title}</title><style>{STYLE}</style></head><body>
+<title>{title}</title><style>{PALETTE}{STYLE}</style></head><body><main>
 <h1>{title}</h1>
 <p class=sub>{_warning(runs)}</p>
 {_table(runs)}
 {_pooled(groups)}
 {curves}
 <h2>What differs in the configuration</h2>{_differences(runs)}
-</body></html>
+</main></body></html>
 """
 
 

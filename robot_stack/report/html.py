@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections import Counter
 from html import escape
@@ -14,7 +13,7 @@ from robot_stack.report.asked_help import help_section
 from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.headline import advice, headline
 from robot_stack.report.player import players
-from robot_stack.report.plots import Plot, draw_plots
+from robot_stack.report.plots import PALETTE, Plot, draw_plots, pointing, shown
 from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.targets import Figure, figures
@@ -48,7 +47,16 @@ th { text-align: left; font-weight: 600; color: var(--soft); } td, th { padding:
 tr { border-bottom: 1px solid var(--line); } td { vertical-align: middle; }
 .met { color: var(--good); font-weight: 600; } .unmet { color: var(--bad); font-weight: 600; }
 .bad td:nth-child(3) { color: var(--bad); }
-img { max-width: 100%; } img.plot { background: #fff; border-radius: 6px; }
+img { max-width: 100%; }
+figure.plot { margin: .4rem 0; max-width: 990px; } figure.plot > div { position: relative; touch-action: pan-y; }
+figure.plot img { width: 100%; display: block; } figure.plot > input { display: block; }
+.marks, .marks > i { position: absolute; pointer-events: none; } .marks { inset: 0; }
+.marks .line { width: 0; border-left: 1px solid var(--soft); }
+.marks .dot { width: 9px; height: 9px; margin: -5.5px; border: 1px solid var(--page); border-radius: 50%; }
+.tip { position: absolute; margin: 4px 10px; padding: .35rem .6rem; border: 1px solid var(--line); border-radius: 6px;
+  background: var(--box); font-size: .82rem; line-height: 1.45; box-shadow: 0 2px 8px #0003; width: max-content;
+  max-width: 46%; font-variant-numeric: tabular-nums; z-index: 1; }
+.tip b, .tip span { display: block; } .tip i { display: inline-block; width: .6em; height: .6em; margin-right: .45em; }
 .episodes img { display: block; height: 64px; }
 pre { background: var(--box); padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
 details summary { cursor: pointer; color: var(--soft); margin: .6rem 0; }
@@ -60,7 +68,9 @@ figure.play div { display: flex; gap: .5rem; align-items: center; }
 figure.play input { flex: 1; min-width: 0; } figure.play output { font-size: .85rem; min-width: 6.5em; }
 figure.play button { min-width: 2.6em; } figcaption { font-size: .88rem; color: var(--soft); }
 figcaption { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-@media print { details { display: none; } body { margin: 0; } }
+@media (max-width: 640px) { .tip { top: 100% !important; left: 0 !important; right: 0 !important; max-width: none;
+  width: auto; margin: 1.6rem 0 0; } }
+@media print { details, figure.plot > input { display: none; } body { margin: 0; } }
 """
 
 
@@ -90,7 +100,7 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
     leading, others = ("".join(_plot(p) for p in plots if (p.name in LEADING) is first) for first in (True, False))
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>Run {escape(name)}</title><style>{STYLE}</style></head><body>
+<title>Run {escape(name)}</title><style>{PALETTE}{STYLE}</style></head><body><main>
 <h1>Run {escape(name)}</h1>
 <p class=sub>task {escape(str(summary["task"]))} · seed {summary["seed"]} · {_verdict(lines)}</p>
 {_headline(summary)}
@@ -107,7 +117,8 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 <h2>Safety and faults</h2>{_safety(record)}
 <h2>How to go on</h2>{_commands(record, name)}
 {_config(record)}
-</body></html>
+{pointing()}
+</main></body></html>
 """
 
 
@@ -145,12 +156,7 @@ def _missing(lines: list[str]) -> str:
 
 
 def _plot(plot: Plot) -> str:
-    content = base64.b64encode(plot.path.read_bytes()).decode()
-    return (
-        f"<h2>{escape(plot.title)}</h2>"
-        f"<img class=plot alt='{escape(plot.title)}' src='data:image/png;base64,{content}'>"
-        f"<p class=caption>{escape(plot.caption)}</p>"
-    )
+    return f"<h2>{escape(plot.title)}</h2>{shown(plot.path, plot.title)}<p class=caption>{escape(plot.caption)}</p>"
 
 
 def _watch(record: RunRecord) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from robot_stack.report.run_folder import RunRecord, numbers
-from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
+from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet, plain_curve
 from robot_stack.runs.rows import UpdateRow
 from robot_stack.types.transition import EpisodeKind
 
@@ -45,25 +46,29 @@ def draw_learner(record: RunRecord, path: Path) -> bool:
     rows = record.updates()
     if not rows:
         return False
-    with Sheet(path, 1, 3, size=(9.0, 3.0)) as (values, critic, actor):
-        _line(values, rows, "q", "Q of the batch", BLUE)
-        _line(values, rows, "target_q", "target", ORANGE, "--")
+    sheet = Sheet(path, 1, 3, size=(9.0, 3.0))
+    with sheet as (values, critic, actor):
+        _lines(sheet, values, rows, [("q", "Q of the batch", BLUE, "-"), ("target_q", "target", ORANGE, "--")])
         values.set(title="Value", ylabel="discounted return")
         values.legend(loc="lower right")
-        _line(critic, rows, "critic_loss", "critic", PURPLE)
+        _lines(sheet, critic, rows, [("critic_loss", "critic loss", PURPLE, "-")])
         critic.set(title="Critic loss", yscale="log" if _positive(rows, "critic_loss") else "linear")
-        _line(actor, rows, "actor_loss", "actor", GREY)
+        _lines(sheet, actor, rows, [("actor_loss", "actor loss", GREY, "-")])
         actor.set(title="Actor loss")
         for panel in (values, critic, actor):
             panel.set_xlabel("updates [thousands]")
     return True
 
 
-def _line(panel: Axes, rows: list[UpdateRow], key: str, label: str, colour: str, style: str = "-") -> None:
-    known = [(row.updates / 1000, value) for row in rows if (value := row.metrics.get(key)) is not None]
-    if known:
-        x, y = zip(*known)
-        panel.plot(x, y, color=colour, linestyle=style, linewidth=1.4, label=label)
+def _lines(sheet: Sheet, panel: Axes, rows: list[UpdateRow], wanted: Sequence[tuple[str, str, str, str]]) -> None:
+    """Draw metrics over updates, each with its key, name, colour and dashes, and tell of them."""
+    updates, curves = np.array([row.updates / 1000 for row in rows]), []
+    for key, name, colour, dashes in wanted:
+        y = np.array([row.metrics.get(key, np.nan) for row in rows], dtype=np.float64)
+        known = ~np.isnan(y)
+        panel.plot(updates[known], y[known], color=colour, linestyle=dashes, linewidth=1.4, label=name)
+        curves.append(plain_curve(panel, name, colour, y))
+    sheet.tell(updates, [f"{row.updates} updates, {row.env_steps} steps" for row in rows], curves)
 
 
 def _positive(rows: list[UpdateRow], key: str) -> bool:

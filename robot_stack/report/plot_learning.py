@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from reward_models.metrics import wilson_interval
 from robot_stack.report.run_folder import Figures, RunRecord
-from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, Sheet
+from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, Curve, Sheet
 from robot_stack.types.transition import EpisodeKind
 
 WINDOW = 20
@@ -51,12 +51,10 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
     won = np.array([row.succeeded for row in online])
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
-    with Sheet(path, 3, size=(9.0, 7.6), share_x=True) as (top, middle, bottom):
+    sheet = Sheet(path, 3, size=(9.0, 7.6), share_x=True)
+    with sheet as (top, middle, bottom):
         first = np.array([row.first_task for row in online])
-        _success_panel(top, number[first], won[first], (won & (human == 0))[first])
-        if not first.all():
-            top.plot(number[~first], 100 * rolling_rate(won[~first])[0], color=ORANGE, label="success of the way back")
-            top.legend(loc="lower right", ncols=2)
+        curves = _success_panel(top, number, won, won & (human == 0), first)
         share = 100 * rolling_share(human, steps)
         middle.fill_between(number, share, color=ORANGE, alpha=0.35, linewidth=0)
         middle.plot(number, share, color=ORANGE)
@@ -70,18 +68,50 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         bottom.set_ylim(0, 1.3 * duration.max())  # room for the legend
         bottom.legend(loc="upper right", ncols=2)
         bottom.set_xlim(1, max(2, len(online)))
+        said = [f"{value:.1f} %" for value in share]
+        curves.append(Curve(panel=middle, name="human steps", colour=ORANGE, y=share, values=said))
+        said = [f"{row.duration_s:.1f} s, {'success' if row.succeeded else 'no success'}" for row in online]
+        curves.append(Curve(panel=bottom, name="length", colour=GREY, y=duration, values=said))
+        sheet.tell(number, episode_places(duration), curves)
     return True
 
 
-def _success_panel(panel: Axes, number: np.ndarray, won: np.ndarray, alone: np.ndarray) -> None:
-    rate, low, high = rolling_rate(alone)
-    panel.fill_between(number, 100 * low, 100 * high, color=GREEN, alpha=0.18, linewidth=0, label="95 % interval")
-    panel.plot(number, 100 * rate, color=GREEN, label="success without an operator")
-    panel.plot(number, 100 * rolling_rate(won)[0], color=BLUE, linestyle="--", label="success, with help or without")
+def episode_places(duration_s: np.ndarray) -> list[str]:
+    """Return for each training episode its number, and the robot time at its end."""
+    return [
+        f"episode {number}, {minutes:.1f} min of robot time"
+        for number, minutes in enumerate(np.cumsum(duration_s) / 60, 1)
+    ]
+
+
+def _success_panel(
+    panel: Axes, number: np.ndarray, won: np.ndarray, alone: np.ndarray, first: np.ndarray
+) -> list[Curve]:
+    """Draw success by episode, of the first task alone where tasks take turns; return what is told of it."""
+    at, (rate, low, high) = number[first], rolling_rate(alone[first])
+    panel.fill_between(at, 100 * low, 100 * high, color=GREEN, alpha=0.18, linewidth=0, label="95 % interval")
+    told = [(rate, low, high, first, GREEN, "success without an operator")]
+    told.append((*rolling_rate(won[first]), first, BLUE, "success, with help or without"))
+    if not first.all():
+        told.append((*rolling_rate(won[~first]), ~first, ORANGE, "success of the way back"))
+    curves = []
+    for rate, low, high, there, colour, name in told:
+        panel.plot(number[there], 100 * rate, color=colour, linestyle="--" if colour == BLUE else "-", label=name)
+        y, values = np.full(len(number), np.nan), [""] * len(number)
+        y[there] = 100 * rate
+        for index, *share in zip(np.flatnonzero(there), rate, low, high):
+            values[index] = share_words(*share)
+        curves.append(Curve(panel=panel, name=name, colour=colour, y=y, values=values))
     panel.axhline(95, color=GREY, linestyle=":", linewidth=1.2)
     panel.text(1.5, 95.5, "target 95 %", color=GREY, fontsize=8, va="bottom")
     panel.set(ylabel="episodes [%]", ylim=(0, 104), title="Success over the last 20 episodes")
-    panel.legend(loc="lower right", ncols=3)
+    panel.legend(loc="lower right", ncols=3 if first.all() else 2)
+    return curves
+
+
+def share_words(rate: float, low: float, high: float) -> str:
+    """Return a rate in per cent with its interval."""
+    return f"{100 * rate:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def draw_comparison(record: RunRecord, path: Path) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from robot_stack.report.run_folder import RunRecord
-from robot_stack.report.style import BLUE, GREEN, ORANGE, Sheet
+from robot_stack.report.style import BLUE, GREEN, ORANGE, Sheet, plain_curve
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND
 from robot_stack.types.reward import EpisodeScores
@@ -50,19 +50,20 @@ def draw_progress(record: RunRecord, path: Path) -> bool:
     chosen = chosen_episodes([row for row in record.episodes(EpisodeKind.ONLINE) if row.first_task], set(scores))
     if not chosen:
         return False
-    with Sheet(path, 1, len(chosen), size=(9.0, 3.3)) as panels:
+    sheet = Sheet(path, 1, len(chosen), size=(9.0, 3.3))
+    with sheet as panels:
         for panel, (title, row) in zip(panels, chosen):
-            _episode_panel(panel, record, row, scores[row.episode_id])
+            _episode_panel(sheet, panel, record, row, scores[row.episode_id])
             panel.set_title(title)
         panels[0].set_ylabel("Φ, success probability")
         panels[-1].legend(loc="upper left")
     return True
 
 
-def _episode_panel(panel: Axes, record: RunRecord, row: EpisodeRow, scores: EpisodeScores) -> None:
+def _episode_panel(sheet: Sheet, panel: Axes, record: RunRecord, row: EpisodeRow, scores: EpisodeScores) -> None:
     period_s = row.duration_s / row.steps if row.steps else 0.1
     times = np.arange(len(scores.progress)) * period_s
-    stored = record.stored(row.episode_id)
+    stored = record.stored(row.episode_id, only=())
     spans = human_spans(stored.arrays["source"]) if stored is not None else []
     for start, stop in spans:
         panel.axvspan(start * period_s, stop * period_s, color=ORANGE, alpha=0.3, linewidth=0)
@@ -70,3 +71,9 @@ def _episode_panel(panel: Axes, record: RunRecord, row: EpisodeRow, scores: Epis
     panel.plot(times, scores.progress, color=BLUE, label="progress Φ")
     panel.plot(times, scores.success, color=GREEN, linestyle="--", linewidth=1.3, label="success probability")
     panel.set(xlabel="time in the episode [s]", ylim=(-0.02, 1.05), xlim=(0, max(times[-1], period_s)))
+    held = np.zeros(len(times), dtype=bool)
+    for start, stop in spans:
+        held[start:stop] = True
+    where = [f"{time:.1f} s{', operator in control' if by_hand else ''}" for time, by_hand in zip(times, held)]
+    told = (("progress Φ", BLUE, scores.progress), ("success probability", GREEN, scores.success))
+    sheet.tell(times, where, [plain_curve(panel, name, colour, y) for name, colour, y in told])

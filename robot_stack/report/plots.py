@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from html import escape
+from importlib import resources
 from pathlib import Path
 
 from robot_stack.report import plot_control, plot_critic, plot_learning, plot_progress, plot_reward
 from robot_stack.report.run_folder import RunRecord
-from robot_stack.report.style import SUFFIXES
+from robot_stack.report.style import BLUE, GREEN, GREY, GRID, ORANGE, PURPLE, RED, SUFFIXES, TOLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,26 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
 )
 
 
+INK = "#000000"
+IN_THE_DARK = {
+    "#ffffff": "#15181c", INK: "#e6e9ed", GRID: "#363c44", GREY: "#a4adb8", BLUE: "#56b4e9",
+    ORANGE: "#f0b429", GREEN: "#2fbf92", RED: "#f0965a", PURPLE: "#e09cc0",
+}  # fmt: skip
+"""Colour of a plot on a light page -> on a dark one."""
+_NAMES = {colour.lower(): f"--plot-{number}" for number, colour in enumerate(IN_THE_DARK)}
+
+
+def _variables(colours: Iterable[str]) -> str:
+    return ":root {" + "; ".join(f"{name}: {colour}" for name, colour in zip(_NAMES.values(), colours)) + "}"
+
+
+PALETTE = (
+    f"{_variables(IN_THE_DARK)} @media (prefers-color-scheme: dark) {{{_variables(IN_THE_DARK.values())}}} "
+    f"@media print {{{_variables(IN_THE_DARK)}}}"
+)
+"""CSS of the colours by their names, for a page and for each plot on it."""
+
+
 def draw_plots(record: RunRecord) -> list[Plot]:
     """Draw all plots that the run has something to show for."""
     folder = record.paths.plots
@@ -95,6 +119,36 @@ def draw_plots(record: RunRecord) -> list[Plot]:
         if draw(record, path):
             drawn.append(Plot(name=name, title=title, caption=caption, path=path))
         else:
-            for suffix in SUFFIXES:
+            for suffix in (*SUFFIXES, TOLD):
                 path.with_suffix(suffix).unlink(missing_ok=True)  # of an earlier report
     return drawn
+
+
+def shown(path: Path, title: str) -> str:
+    """Return HTML that shows a plot, sharp at any size, in the light and in the dark, with what is told of its curves.
+
+    Args:
+        path: Of its PNG, beside which the other forms are.
+        title: What it shows, for whoever does not see it.
+    """
+    svg = _follow(path.with_suffix(".svg").read_text(encoding="utf-8"))
+    svg = svg.replace("<defs>", f"<style>{PALETTE} :root {{ fill: var({_NAMES[INK]}) }}</style><defs>", 1)
+    picture = base64.b64encode(svg.encode()).decode()
+    image = f"<div><img alt='{escape(title)}' src='data:image/svg+xml;base64,{picture}'></div>"
+    told = path.with_suffix(TOLD)
+    if not told.exists():
+        return f"<figure class=plot>{image}</figure>"
+    values = _follow(told.read_text(encoding="utf-8")).replace("<", "\\u003c")  # no text of a run ends the script
+    script = f"<script type='application/json'>{values}</script>"
+    return f"<figure class=plot data-title='{escape(title)}'>{image}{script}</figure>"
+
+
+def pointing() -> str:
+    """Return the script that tells the reader of a page what the curves of its plots are at the pointer."""
+    script = resources.files("robot_stack.report").joinpath("plot.js").read_text(encoding="utf-8")
+    return f"<script>{script}</script>"
+
+
+def _follow(text: str) -> str:
+    """Let the colours in an SVG, or in what is told of it, follow the reader's choice of a light or a dark page."""
+    return re.sub("|".join(_NAMES), lambda found: f"var({_NAMES[found[0].lower()]})", text, flags=re.IGNORECASE)

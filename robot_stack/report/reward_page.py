@@ -61,10 +61,10 @@ def write_reward_page(
         body = _body(report, finals, kinds, wrong, fit_s, left_out)
     page = f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>{escape(title)}</title><style>{STYLE}{WHOLE}</style></head><body>
+<title>{escape(title)}</title><style>{STYLE}{WHOLE}</style></head><body><main>
 <h1>{escape(title)}</h1>
 {body}
-</body></html>
+</main></body></html>
 """
     write_durable(path, page)
     return path

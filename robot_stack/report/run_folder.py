@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,13 +88,15 @@ class RunRecord:
         newest = {row.episode_id: row for row in of_kind(self.rows, CriticRow)}
         return [newest[name] for name in sorted(newest)]
 
-    def stored(self, episode_id: str, *, images: bool = True) -> StoredEpisode | None:
+    def stored(
+        self, episode_id: str, *, images: bool = True, only: Collection[str] | None = None
+    ) -> StoredEpisode | None:
         """Return frames and motions of an episode, or None if it is not in the store.
 
-        Without `images` no pixel is decoded.
+        Without `images` no pixel is decoded; with `only` nothing but these columns and `source`.
         """
         try:
-            return read_episode(self.paths.store.episode(episode_id), images=images)
+            return read_episode(self.paths.store.episode(episode_id), images=images, only=only)
         except StoreError:
             return None
 

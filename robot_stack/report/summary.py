@@ -149,7 +149,7 @@ def _measured_rate_hz(record: RunRecord, episode_ids: list[str]) -> float | None
     """Return the steps per second between first and last frame, by the stamps of their capture."""
     steps, elapsed_ns = 0, 0
     for episode_id in episode_ids:
-        stored = record.stored(episode_id)
+        stored = record.stored(episode_id, only=("stamp_ns",))
         if stored is not None and stored.length > 1:
             stamps = stored.arrays["stamp_ns"]
             steps, elapsed_ns = steps + len(stamps) - 1, elapsed_ns + int(stamps[-1] - stamps[0])

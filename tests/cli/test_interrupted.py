@@ -52,7 +52,7 @@ def make_sim(folder: Path, program: str) -> subprocess.Popen[str]:
     (folder / "robot-stack").write_text(program)
     (folder / "robot-stack").chmod(0o755)
     return subprocess.Popen(  # a shell starts what it has in the background deaf to SIGINT, and so whatever that starts
-        ["env", "--default-signal=INT", "make", "sim", f"BIN={folder}", "INSTALLED="],
+        ["env", "--default-signal=INT", "make", "sim", f"BIN={folder}", "INSTALLED=", "SIM_READY="],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))},
         stdout=subprocess.PIPE,
@@ -78,6 +78,7 @@ def test_make_calls_the_end_by_a_person_no_error(waiting: subprocess.Popen[str])
     out, error = waiting.communicate(timeout=DEADLINE_S)
     assert out == "saved\n"
     assert "Error" not in error
+    assert "No child processes" not in error
 
 
 def test_a_failure_is_one(tmp_path: Path) -> None:

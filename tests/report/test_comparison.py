@@ -71,8 +71,8 @@ def test_a_run_and_its_copy_differ_in_nothing(own_run: Path, tmp_path: Path) -> 
 
 def test_the_page_is_one_file_and_shows_the_curves(own_run: Path, other_run: Path) -> None:
     text = write_comparison([own_run, other_run]).read_text(encoding="utf-8")
-    assert text.count("data:image/png;base64,") == 1
-    assert not re.search(r"<script|<link|url\(|(src|href)=['\"](?!data:)", text)
+    assert text.count("data:image/svg+xml;base64,") == 1
+    assert not re.search(r"<script src|<link|url\(|(src|href)=['\"](?!data:)", text)
 
 
 def test_a_run_that_has_not_practised_has_figures_and_no_curve(own_run: Path, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +17,16 @@ from robot_stack.report.run_folder import read_run
 from robot_stack.report.thumbnails import fit
 from robot_stack.types.command import Source
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PIXELS = "figure => Array.from(figure.querySelector('canvas').getContext('2d').getImageData(0, 0, {w}, {h}).data)"
 
 
 @pytest.fixture(scope="module")
-def page(reported_run: Path) -> Iterator[Any]:
+def page(browser: Any, reported_run: Path) -> Any:
     """The report from disk, with the network off."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        context = browser.new_context(offline=True)
-        opened = context.new_page()
-        opened.set_default_timeout(15_000)
-        opened.goto((reported_run / "report.html").as_uri())
-        yield opened
-        browser.close()
+    opened = browser.new_context(offline=True).new_page()
+    opened.set_default_timeout(15_000)
+    opened.goto((reported_run / "report.html").as_uri())
+    return opened
 
 
 def episode_of(finished_run: Path, figure: Any) -> StoredEpisode:

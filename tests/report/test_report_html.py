@@ -50,7 +50,10 @@ def test_the_page_is_whole_and_loads_nothing_from_elsewhere(text: str) -> None:
     assert page.open == []
     addresses = [value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
     assert len(addresses) >= 6
-    assert all(address is not None and address.startswith("data:image/png;base64,") for address in addresses)
+    assert all(
+        address is not None and address.startswith(("data:image/png;base64,", "data:image/svg+xml;base64,"))
+        for address in addresses
+    )
     assert not {"link", "iframe"} & {tag for tag, _ in page.tags}
     assert not re.search(r"url\(|@import", text)
 

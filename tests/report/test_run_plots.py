@@ -17,6 +17,7 @@ from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source
 from robot_stack.types.transition import EpisodeKind
 
+TOLD_OF = ("critic", "learner", "learning", "progress")
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 
@@ -74,7 +75,7 @@ def test_the_audit_counts_truth_by_the_models_word() -> None:
 def test_a_finished_run_gets_every_plot_with_something_on_it(reported_run: Path) -> None:
     names = sorted(name for name, *_ in PLOTS)
     assert sorted(path.name for path in (reported_run / "plots").iterdir()) == sorted(
-        name + suffix for name in names for suffix in (".png", ".svg", ".pdf")
+        [name + suffix for name in names for suffix in (".png", ".svg", ".pdf")] + [f"{name}.json" for name in TOLD_OF]
     )
     for name in names:
         path = reported_run / "plots" / f"{name}.png"

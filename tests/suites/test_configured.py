@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +28,7 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, of_kind
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
+from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.transition import EndReason, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
@@ -312,6 +316,44 @@ def test_sim_goes_from_demonstrations_to_the_report_without_ros(tmp_path: Path) 
     assert (summary["policy"]["episodes"], summary["bc"]["episodes"]) == (3, 3)
     assert {path.stem for path in folder.log.glob("*.log")} >= {"learner", "actor"}
     assert not list(folder.log.glob("safety*"))
+
+
+@pytest.mark.long
+def test_two_actors_named_on_the_command_line_teach_one_learner(tmp_path: Path) -> None:
+    resolved = loaded(tmp_path, POINT, training=ASKED["training"] | {"max_episodes": 8})
+    folder = RunPaths(tmp_path / "together")
+    folder.folder.mkdir()
+    folder.resolved.write_text(resolved.to_yaml())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    LinkToken.keep(folder.folder)  # which the learner and both actors read
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    running = []
+    for name, module, *words in (
+        ("learner", "robot_stack.learner.process", "--address", address),
+        ("left", "robot_stack.suites.actor_process", "--learner", address, "--id", "left"),
+        ("right", "robot_stack.suites.actor_process", "--learner", address, "--id", "right"),
+    ):
+        command = [sys.executable, "-m", module, "--run", str(folder.resolved), *words]
+        with (tmp_path / f"{name}.log").open("w") as log:
+            running.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
+    try:
+        deadline_s = time.monotonic() + 300
+        while any(process.poll() is None for process in running) and time.monotonic() < deadline_s:
+            if any(process.poll() for process in running):  # one has failed: the others would wait for it
+                break
+            time.sleep(0.1)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    said = {path.stem: path.read_text()[-2000:] for path in tmp_path.glob("*.log")}
+    assert [process.returncode for process in running] == [0, 0, 0], said
+    rows = of_kind(read_rows(folder.metrics).rows, EpisodeRow)
+    online = [row.episode_id for row in rows if row.episode_kind is EpisodeKind.ONLINE]
+    assert len(online) == len(set(online)) >= 8
+    assert {name.rsplit("-", 1)[1] for name in online} == {"left", "right"}
 
 
 def test_a_step_is_tried_before_a_run_begins(tmp_path: Path) -> None:
