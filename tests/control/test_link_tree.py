@@ -95,7 +95,9 @@ DRAWN = "<robot><link name='a'><visual><geometry>{}</geometry></visual></link></
         (DRAWN.format("<sphere radius='0'/>"), "must be above 0"),
         (DRAWN.format("<cylinder radius='1' length='1e9'/>"), "at most 100"),
         (
-            "<robot><link name='a'>" + "<visual><geometry><sphere/></geometry></visual>" * 2001 + "</link></robot>",
+            "<robot><link name='a'>"
+            + "<visual><geometry><sphere radius='1'/></geometry></visual>" * 2001
+            + "</link></robot>",
             "2000",
         ),
         ("<!DOCTYPE robot [<!ENTITY a 'b'>]><robot><link name='a'/></robot>", "DOCTYPE"),

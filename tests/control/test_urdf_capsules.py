@@ -95,6 +95,18 @@ def test_each_shape_is_bounded_in_the_frame_of_its_link_whatever_the_pose(urdf: 
     assert 0.05 <= upright.radius_m <= 0.051
 
 
+def test_a_capsule_is_taken_as_it_is_and_an_unknown_shape_is_said(urdf: Path):
+    text = urdf.read_text()
+    urdf.write_text(text.replace("<sphere", "<capsule length='0.2'").replace('<box size="0.02 0.3 0.04"/>', "<torus/>"))
+    placed, missing = capsules_of_urdf(
+        urdf, base_link="base", joints=["a", "b"], angles=np.zeros(2), packages=urdf.parent
+    )
+    name, link, hull = placed[0]
+    assert (name, link, hull.radius_m) == ("base_1", 0, 0.1)
+    np.testing.assert_allclose([hull.start_m, hull.end_m], [[0, 0, 0], [0, 0, 0.2]], atol=1e-12)
+    assert any("link two is left out: it is <torus>" in sentence for sentence in missing)
+
+
 def test_vertices_of_text_and_binary_files_are_the_same(tmp_path: Path):
     triangle = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 3.0]]])
     write_stl(tmp_path / "binary.stl", triangle)
@@ -111,7 +123,9 @@ def test_vertices_of_text_and_binary_files_are_the_same(tmp_path: Path):
         ("<robot", ["a"], "no XML"),
         ("<!DOCTYPE x><robot/>", ["a"], "DOCTYPE"),
         (URDF, ["a", "z"], "lacks the joints"),
-        (URDF.replace('name="base"', 'name="foot"', 1), ["a", "b"], "base link"),
+        (URDF.replace('"base"', '"foot"'), ["a", "b"], "base link"),
+        (URDF.replace('name="base"', 'name="foot"', 1), ["a", "b"], "hang on nothing"),
+        (URDF.replace('<sphere radius="0.1"/>', "<sphere/>"), ["a", "b"], "<sphere> has no radius"),
     ],
 )
 def test_a_text_that_does_not_fit_is_refused_in_words(tmp_path: Path, text: str, joints: list[str], word: str):

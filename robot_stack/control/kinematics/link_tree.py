@@ -1,11 +1,13 @@
-"""The links of a URDF as a tree: what is drawn of each, and where all of them are at given joint angles."""
+"""The links of a URDF as a tree: the shapes of each, and where all of them are at given joint angles."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from robot_stack.control.kinematics.chain import transform_of
 from robot_stack.control.kinematics.urdf import TURNING, UrdfJoint, UrdfReader
@@ -15,7 +17,8 @@ GREY = (0.7, 0.7, 0.72, 1.0)
 """Colour of what has none."""
 MOST_SHAPES = 2000
 LARGEST_M = 100.0
-VISUAL = ["robot", "link", "visual"]
+Part = Literal["visual", "collision"]
+"""What shapes of a link are for: to be drawn, or to bound it."""
 
 
 class LinkTree:
@@ -23,23 +26,25 @@ class LinkTree:
 
     Attributes:
         root: Link that hangs on none.
-        shapes: Everything that is drawn, fixed to links.
+        joints: Each after those that it hangs on.
+        shapes: Everything that is drawn, or bounds links, fixed to them.
+        unread: Link and tag of what is no box, ball, cylinder, capsule or mesh.
     """
 
-    def __init__(self, text: str, *, source: str) -> None:
-        """Read a URDF.
+    def __init__(self, text: str, *, source: str, part: Part = "visual") -> None:
+        """Read a URDF, of the shapes of its links only those for one purpose.
 
         Raises:
             ConfigError: Naming the line, if the text is no URDF, or its links are no tree.
         """
-        reader = _SceneReader(source)
+        reader = _ShapeReader(source, part)
         reader.read(text)
         roots = sorted(reader.links - reader.joints.keys())
         if len(roots) != 1:
             raise reader.error(1, f"links that hang on none are {roots}, must be one; correct the joints")
         self.root = roots[0]
-        self.shapes = reader.coloured()
-        self._order: list[UrdfJoint] = []
+        self.shapes, self.unread = reader.coloured(), reader.unread
+        self.joints: list[UrdfJoint] = []
         above = {self.root}
         left = list(reader.joints.values())
         while left:
@@ -47,7 +52,7 @@ class LinkTree:
             if not hanging:
                 names = sorted(joint.name for joint in left)
                 raise reader.error(left[0].line, f"joints {names[:5]} hang on nothing, must lead to {self.root}")
-            self._order += hanging
+            self.joints += hanging
             above |= {joint.child for joint in hanging}
             left = [joint for joint in left if joint.child not in above]
 
@@ -58,7 +63,7 @@ class LinkTree:
             angles: Joint -> rad, or m of one that slides; a joint without one stands at zero.
         """
         found = {self.root: np.eye(4)}
-        for joint in self._order:
+        for joint in self.joints:
             followed = angles.get(joint.mimics or joint.name, 0.0)
             value = joint.factor * followed + joint.offset if joint.mimics else followed
             found[joint.child] = found[joint.parent] @ joint.origin @ _motion(joint, value)
@@ -69,24 +74,25 @@ def _motion(joint: UrdfJoint, value: float) -> np.ndarray:
     motion = np.eye(4)
     axis = np.array(joint.axis) / np.linalg.norm(joint.axis)
     if joint.kind in TURNING:
-        across = np.array([[0.0, -axis[2], axis[1]], [axis[2], 0.0, -axis[0]], [-axis[1], axis[0], 0.0]])
-        motion[:3, :3] += np.sin(value) * across + (1.0 - np.cos(value)) * across @ across
+        motion[:3, :3] = Rotation.from_rotvec(value * axis).as_matrix()
     elif joint.kind == "prismatic":
         motion[:3, 3] = value * axis
     return motion
 
 
-class _SceneReader(UrdfReader):
-    """A reader that also gathers what is drawn."""
+class _ShapeReader(UrdfReader):
+    """A reader that also gathers shapes."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, part: Part) -> None:
         super().__init__(source)
+        self._part = ["robot", "link", part]
         self._link = ""
         self._shape: Shape | None = None
         self._origin = np.eye(4)
         self._material = ""
         self._colours: dict[str, tuple[float, ...]] = {}
         self._shapes: list[tuple[Shape, str]] = []
+        self.unread: list[tuple[str, str]] = []
 
     def coloured(self) -> list[Shape]:
         """Return the shapes, each in the colour of its material."""
@@ -101,10 +107,10 @@ class _SceneReader(UrdfReader):
         super().start(tag, attributes)
         if self.inside == ["robot", "link"]:
             self._link = attributes["name"]
-        elif self.inside == VISUAL:
+        elif self.inside == self._part:
             self._shape, self._origin, self._material = None, np.eye(4), ""
-        elif self.inside[:3] == VISUAL:
-            self._inside_visual(tag, attributes)
+        elif self.inside[:3] == self._part:
+            self._inside_part(tag, attributes)
         elif self.inside == ["robot", "material"]:
             self._material = attributes.get("name", "")
         elif self.inside == ["robot", "material", "color"]:
@@ -112,13 +118,13 @@ class _SceneReader(UrdfReader):
 
     def end(self, tag: str) -> None:
         """Take the end of an element."""
-        if self.inside == VISUAL and self._shape is not None:
+        if self.inside == self._part and self._shape is not None:
             if len(self._shapes) >= MOST_SHAPES:
-                raise self.error(1, f"more than {MOST_SHAPES} shapes are drawn, must be fewer; simplify the URDF")
+                raise self.error(1, f"more than {MOST_SHAPES} shapes are given, must be fewer; simplify the URDF")
             self._shapes.append((replace(self._shape, pose=self._origin), self._material))
         super().end(tag)
 
-    def _inside_visual(self, tag: str, attributes: dict[str, str]) -> None:
+    def _inside_part(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "origin":
             zero = (0.0, 0.0, 0.0)
             self._origin = transform_of(
@@ -129,25 +135,28 @@ class _SceneReader(UrdfReader):
         elif tag == "color":
             self._colours[self._material] = self.numbers(attributes, tag, "rgba", GREY)
         elif tag == "box":
-            lengths = self.numbers(attributes, tag, "size", (1.0, 1.0, 1.0))
-            self._add(ShapeKind.BOX, tuple(self._length(length) / 2 for length in lengths))
+            self._add(ShapeKind.BOX, tuple(length / 2 for length in self._lengths(attributes, tag, "size", 3)))
         elif tag == "sphere":
-            self._add(ShapeKind.SPHERE, (self._length(self.numbers(attributes, tag, "radius", (1.0,))[0]),))
-        elif tag == "cylinder":
-            radius = self._length(self.numbers(attributes, tag, "radius", (1.0,))[0])
-            length = self._length(self.numbers(attributes, tag, "length", (1.0,))[0])
-            self._add(ShapeKind.CYLINDER, (radius, length / 2))
+            self._add(ShapeKind.SPHERE, self._lengths(attributes, tag, "radius"))
+        elif tag in ("cylinder", "capsule"):
+            radius, length = (self._lengths(attributes, tag, key)[0] for key in ("radius", "length"))
+            self._add(ShapeKind(tag), (radius, length / 2))
         elif tag == "mesh":
             scale = self.numbers(attributes, tag, "scale", (1.0, 1.0, 1.0))
             self._add(ShapeKind.FILE, scale, path=attributes.get("filename", ""))
+        elif self.inside[3:-1] == ["geometry"]:
+            self.unread.append((self._link, tag))
 
-    def _length(self, length_m: float) -> float:
-        if not 0.0 < length_m <= LARGEST_M:
-            line = self._parser.CurrentLineNumber
-            raise self.error(
-                line, f"a shape measures {length_m:g} m, must be above 0 and at most {LARGEST_M:g}; correct it"
-            )
-        return length_m
+    def _lengths(self, attributes: dict[str, str], tag: str, key: str, count: int = 1) -> tuple[float, ...]:
+        self._attribute(attributes, tag, key)
+        lengths = self.numbers(attributes, tag, key, (1.0,) * count)
+        for length_m in lengths:
+            if not 0.0 < length_m <= LARGEST_M:
+                raise self.error(
+                    self._parser.CurrentLineNumber,
+                    f"a shape measures {length_m:g} m, must be above 0 and at most {LARGEST_M:g}; correct it",
+                )
+        return lengths
 
     def _add(self, kind: ShapeKind, size: tuple[float, ...], path: str = "") -> None:
         self._shape = Shape(

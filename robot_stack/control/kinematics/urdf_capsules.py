@@ -9,16 +9,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 
 from robot_stack.config.bounding import Hull, hull_of_box, hull_of_cylinder, hull_of_points
-from robot_stack.control.kinematics.chain import transform_of
+from robot_stack.control.kinematics.link_tree import LinkTree
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.shape import Shape, ShapeKind
 
 STL_HEADER, STL_FACET = 84, 50
-TURNING = ("revolute", "continuous")
 
 
 def capsules_of_urdf(
@@ -39,77 +38,49 @@ def capsules_of_urdf(
     Raises:
         ConfigError: If the text is no URDF, or lacks a joint or link.
     """
-    text = path.read_text(encoding="utf-8")
-    if "<!DOCTYPE" in text:
-        raise ConfigError(f"{path} has a DOCTYPE, must not; remove it")
-    try:
-        robot = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise ConfigError(f"{path} is no XML ({error}); give the URDF with xacro expanded") from None
-    poses = _poses(robot, path, dict(zip(joints, angles, strict=True)), list(joints))
-    if base_link not in poses:
-        raise ConfigError(f"base link is {base_link!r}, must be one of {sorted(poses)}")
-    T_base_root = np.linalg.inv(poses[base_link][0])
-    found, missing = [], []
-    for link in robot.iter("link"):
-        name = link.get("name", "")
-        pose, number = poses[name]
-        for index, collision in enumerate(link.iter("collision"), start=1):
-            shape = collision.find("geometry/*")
-            if shape is None:
-                continue
-            try:
-                hull = _hull(shape, path, packages)
-            except (OSError, ValueError, struct.error) as error:
-                missing.append(f"shape {index} of link {name} is left out: {error}")
-                continue
-            found.append((f"{name.lower()}_{index}", number, hull.moved(T_base_root @ pose @ _origin(collision))))
+    tree = LinkTree(path.read_text(encoding="utf-8"), source=str(path), part="collision")
+    unknown = set(joints) - {joint.name for joint in tree.joints}
+    if unknown:
+        raise ConfigError(
+            f"{path} lacks the joints {sorted(unknown)}, must have all of {list(joints)}; correct the names"
+        )
+    numbers = {tree.root: 0}
+    for joint in tree.joints:
+        moved = joint.name in joints
+        numbers[joint.child] = list(joints).index(joint.name) + 1 if moved else numbers[joint.parent]
+    frames = tree.frames(dict(zip(joints, angles, strict=True)))
+    if base_link not in frames:
+        raise ConfigError(f"base link is {base_link!r}, must be one of {sorted(frames)}")
+    T_base_root = np.linalg.inv(frames[base_link])
+    missing = [
+        f"a shape of link {link} is left out: it is <{tag}>, must be box, cylinder, capsule, sphere or mesh"
+        for link, tag in tree.unread
+    ]
+    found: list[tuple[str, int, Hull]] = []
+    counts: dict[str, int] = {}
+    for shape in tree.shapes:
+        name = shape.frame
+        counts[name] = counts.get(name, 0) + 1
+        try:
+            hull = _hull(shape, path, packages)
+        except (OSError, ValueError, struct.error) as error:
+            missing.append(f"shape {counts[name]} of link {name} is left out: {error}")
+            continue
+        placed = hull.moved(T_base_root @ frames[name] @ shape.pose)
+        found.append((f"{name.lower()}_{counts[name]}", numbers[name], placed))
     return found, missing
 
 
-def _poses(
-    robot: ElementTree.Element, path: Path, angles: dict[str, float], order: list[str]
-) -> dict[str, tuple[np.ndarray, int]]:
-    """Return for each link its pose in the root, and the number of the last of the arm's joints on the way to it."""
-    hanging = {_named(joint, "child"): joint for joint in robot.iter("joint") if joint.find("child") is not None}
-    unknown = set(order) - {joint.get("name") for joint in hanging.values()}
-    if unknown:
-        raise ConfigError(f"{path} lacks the joints {sorted(unknown)}, must have all of {order}; correct the names")
-
-    def pose_of(link: str, depth: int = 0) -> tuple[np.ndarray, int]:
-        joint = hanging.get(link)
-        if joint is None:
-            return np.eye(4), 0
-        if depth > len(hanging):
-            raise ConfigError(f"{path}: way to link {link} runs in a circle, must lead to the root; correct the joints")
-        pose, number = pose_of(_named(joint, "parent"), depth + 1)
-        pose, name = pose @ _origin(joint), joint.get("name", "")
-        if name not in angles:
-            return pose, number
-        axis = joint.find("axis")
-        direction = np.array(_floats("1 0 0" if axis is None else axis.get("xyz", "1 0 0")))
-        turned = np.eye(4)
-        turned[:3, :3] = _turn(direction / np.linalg.norm(direction), angles[name])
-        return pose @ turned, order.index(name) + 1
-
-    return {name: pose_of(name) for name in (link.get("name", "") for link in robot.iter("link"))}
-
-
-def _hull(shape: ElementTree.Element, path: Path, packages: Path) -> Hull:
-    if shape.tag == "sphere":
-        return Hull(start_m=np.zeros(3), end_m=np.zeros(3), radius_m=float(shape.attrib["radius"]))
-    if shape.tag == "box":
-        return hull_of_box(np.array(_floats(shape.attrib["size"])) / 2.0)
-    if shape.tag in ("cylinder", "capsule"):
-        radius_m, half_m = float(shape.attrib["radius"]), float(shape.attrib["length"]) / 2.0
-        ends = np.array([0.0, 0.0, half_m])
-        if shape.tag == "capsule":
-            return Hull(start_m=-ends, end_m=ends, radius_m=radius_m)
-        return hull_of_cylinder(radius_m, half_m)
-    if shape.tag == "mesh":
-        scale = np.array(_floats(shape.get("scale", "1 1 1")))
-        return hull_of_points(read_vertices(_mesh_path(shape.attrib["filename"], path, packages)) * scale)
-    raise ValueError(f"shape is <{shape.tag}>, must be box, cylinder, capsule, sphere or mesh")
+def _hull(shape: Shape, path: Path, packages: Path) -> Hull:
+    size = np.array(shape.size)
+    if shape.kind is ShapeKind.BOX:
+        return hull_of_box(size)
+    if shape.kind is ShapeKind.CYLINDER:
+        return hull_of_cylinder(size[0], size[1])
+    if shape.kind is ShapeKind.FILE:
+        return hull_of_points(read_vertices(_mesh_path(shape.path, path, packages)) * size)
+    ends = np.array([0.0, 0.0, size[1] if shape.kind is ShapeKind.CAPSULE else 0.0])
+    return Hull(start_m=-ends, end_m=ends, radius_m=float(size[0]))
 
 
 def _mesh_path(name: str, path: Path, packages: Path) -> Path:
@@ -142,25 +113,3 @@ def read_vertices(path: Path) -> np.ndarray:
     if len(vertices) < 3:
         raise ValueError(f"{path.name} holds {len(vertices)} vertices, must hold a triangle at least")
     return vertices
-
-
-def _origin(element: ElementTree.Element) -> np.ndarray:
-    origin = element.find("origin")
-    if origin is None:
-        return np.eye(4)
-    return transform_of(_floats(origin.get("xyz", "0 0 0")), _floats(origin.get("rpy", "0 0 0")))
-
-
-def _named(joint: ElementTree.Element, tag: str) -> str:
-    element = joint.find(tag)
-    return "" if element is None else element.get("link", "")
-
-
-def _floats(text: str) -> list[float]:
-    return [float(word) for word in text.split()]
-
-
-def _turn(axis: np.ndarray, angle: float) -> np.ndarray:
-    x, y, z = axis
-    skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.asarray(np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * skew @ skew)
