@@ -107,7 +107,8 @@ class AppServer:
         deadline_s = time.monotonic() + START_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline_s:
-                raise RobotError(f"console's server did not start ({self._failure!r}), must; read its log")
+                why = f", failed with {self._failure!r}" if self._failure is not None else ""
+                raise RobotError(f"console's server is not up{why}, must be within {START_S:.0f} s; read its log")
             time.sleep(0.01)
 
     def check(self) -> None:

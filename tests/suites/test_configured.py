@@ -331,7 +331,7 @@ def test_two_actors_named_on_the_command_line_teach_one_learner(tmp_path: Path) 
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     running = []
     for name, module, *words in (
-        ("learner", "robot_stack.learner.process", "--address", address),
+        ("learner", "robot_stack.learner.process", "--address", address, "--wandb", "disabled"),
         ("left", "robot_stack.suites.actor_process", "--learner", address, "--id", "left"),
         ("right", "robot_stack.suites.actor_process", "--learner", address, "--id", "right"),
     ):
@@ -339,7 +339,7 @@ def test_two_actors_named_on_the_command_line_teach_one_learner(tmp_path: Path) 
         with (tmp_path / f"{name}.log").open("w") as log:
             running.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
     try:
-        deadline_s = time.monotonic() + 300
+        deadline_s = time.monotonic() + 600
         while any(process.poll() is None for process in running) and time.monotonic() < deadline_s:
             if any(process.poll() for process in running):  # one has failed: the others would wait for it
                 break
