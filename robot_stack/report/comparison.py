@@ -177,7 +177,7 @@ def _lines(run: Compared) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarr
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
     alone = np.array([row.succeeded for row in online]) & (human == 0)
-    first = np.array([row.first_task for row in online], dtype=bool)
+    first = np.array([not row.goes_back for row in online], dtype=bool)
     return (minutes[first], 100 * rolling_rate(alone[first])[0]), (minutes, 100 * rolling_share(human, steps))
 
 

@@ -52,7 +52,7 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
     with Sheet(path, 3, size=(9.0, 7.6), share_x=True) as (top, middle, bottom):
-        first = np.array([row.first_task for row in online])
+        first = np.array([not row.goes_back for row in online])
         _success_panel(top, number[first], won[first], (won & (human == 0))[first])
         if not first.all():
             top.plot(number[~first], 100 * rolling_rate(won[~first])[0], color=ORANGE, label="success of the way back")
