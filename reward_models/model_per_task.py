@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -38,17 +38,24 @@ class TaskModel(Protocol):
         ...
 
 
+def nearest(codes: Iterable[tuple[float, ...]], told: Sequence[float] | np.ndarray) -> tuple[float, ...]:
+    """Return the code of a task that comes nearest to the one that was read."""
+    return min(codes, key=lambda code: float(np.linalg.norm(np.subtract(code, told))))
+
+
 class ModelPerTask:
-    """Progress models of tasks that take turns; one entry of a frame's inputs says which task an episode is of.
+    """Progress models of tasks that take turns; some entries of a frame's inputs say which task an episode is of.
 
     Args:
         models: By task id, in the order of the turns, all on the same inputs.
-        directions: By task id, the value of that entry in its episodes.
-        column: The entry.
+        told: By task id, the values of those entries in its episodes.
+        column: The first of them, counted from the last entry of a frame, which is -1.
     """
 
-    def __init__(self, models: Mapping[str, TaskModel], directions: Mapping[str, float], column: int) -> None:
-        self.models, self.directions, self.column = dict(models), dict(directions), column
+    def __init__(self, models: Mapping[str, TaskModel], told: Mapping[str, Sequence[float]], column: int) -> None:
+        self.models, self.column = dict(models), column
+        self.told = {task_id: tuple(code) for task_id, code in told.items()}
+        self._ids = {code: task_id for task_id, code in self.told.items()}
         versions = " ".join(model.version for model in models.values())
         self.version = hashlib.sha256(versions.encode()).hexdigest()[:16]
 
@@ -74,5 +81,6 @@ class ModelPerTask:
         """Return the model that is asked about these frames of one episode."""
         if not len(frames):
             return self.first
-        told = float(frames[0, self.column])
-        return self.models[min(self.directions, key=lambda task_id: abs(self.directions[task_id] - told))]
+        size = len(next(iter(self._ids)))
+        told = frames[0, np.arange(self.column, self.column + size)]
+        return self.models[self._ids[nearest(self._ids, told)]]

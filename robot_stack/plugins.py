@@ -138,6 +138,7 @@ TASKS = Kind(
         "cable_plug": "sim.cell:CABLE_PLUG",
         "drawer": "sim.cell:DRAWER",
         "peg_insert": "sim.cell:PEG_INSERT",
+        "peg_two_sockets": "sim.cell:PEG_TWO_SOCKETS",
         "pick_insert": "sim.cell:PICK_INSERT",
         "two_arm_insert": "sim.cell:TWO_ARM_INSERT",
     },

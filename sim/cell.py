@@ -24,7 +24,7 @@ from sim.scene import Task
 from sim.simulated_arm import PlacedArm
 from sim.tasks.cable_plug import CablePlug, CablePlugConfig
 from sim.tasks.drawer import Drawer, DrawerConfig
-from sim.tasks.peg_insert import PegInsert, PegInsertConfig, PegWithdraw
+from sim.tasks.peg_insert import PegInsert, PegInsertConfig, PegTwoSockets, PegTwoSocketsConfig, PegWithdraw
 from sim.tasks.pick_insert import PickInsert, PickInsertConfig
 from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConfig
 from sim.world import World
@@ -42,6 +42,7 @@ class TaskEntry(Part[ConfigT]):
         build: Its class.
         hands: How an operator does it.
         arms: Names of the arms it needs, in this order; empty for any one.
+        goals: Keys of that section that say what is to be done in the scene; tasks of one run may differ in them.
         back: The class of its way back, built from the same section; None if it has none.
         back_hands: How an operator does that.
     """
@@ -49,6 +50,7 @@ class TaskEntry(Part[ConfigT]):
     build: Callable[[ConfigT], Task]
     hands: MakeHands
     arms: tuple[str, ...] = ()
+    goals: tuple[str, ...] = ()
     back: Callable[[ConfigT], Task] | None = None
     back_hands: MakeHands | None = None
 
@@ -56,6 +58,7 @@ class TaskEntry(Part[ConfigT]):
 PEG_INSERT = TaskEntry(
     config=PegInsertConfig, build=PegInsert, hands=PegHands, back=PegWithdraw, back_hands=PegWithdrawHands
 )
+PEG_TWO_SOCKETS = TaskEntry(config=PegTwoSocketsConfig, build=PegTwoSockets, hands=PegHands, goals=("socket",))
 PICK_INSERT = TaskEntry(config=PickInsertConfig, build=PickInsert, hands=PickHands)
 DRAWER = TaskEntry(config=DrawerConfig, build=Drawer, hands=DrawerHands)
 CABLE_PLUG = TaskEntry(config=CablePlugConfig, build=CablePlug, hands=PegHands)
@@ -79,9 +82,18 @@ def make_world(
     task: str,
     scene: str,
     config: BaseModel,
+    others: Mapping[str, BaseModel] | None = None,
     randomise: RandomiseConfig | None = None,
 ) -> World:
     """Build the world of the arms of a cell and one task, which is called `task` and registered as `scene`.
+
+    Args:
+        arms: By name.
+        task: Its id.
+        scene: The name under which it is registered.
+        config: Its settings.
+        others: Other tasks in that scene, by id, with their settings.
+        randomise: What varies from one reset to the next.
 
     Raises:
         SpecError: If the task needs other arms.
@@ -92,6 +104,7 @@ def make_world(
         raise SpecError(f"arms are {', '.join(arms)}, must be {wanted} for the simulated task {scene!r}; take its cell")
     built = entry.build(config)
     tasks = {task: built} | ({} if entry.back is None else {back_id(task): entry.back(config)})
+    tasks |= {task_id: entry.build(settings) for task_id, settings in (others or {}).items()}
     return World(arms, tasks, randomise)
 
 

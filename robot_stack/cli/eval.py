@@ -69,6 +69,9 @@ def run(
         f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %); "
         f"observations {summary['observation_age_ms']:.0f} ms old"
     )
+    for task_id, own in summary.get("tasks", {}).items():
+        low, high = own["wilson95"]
+        print(f"{task_id}: {own['success']} of {own['episodes']} (95 % interval {100 * low:.0f} to {100 * high:.0f} %)")
     if "milestones" in summary:
         reached = ", ".join(f"{name}: {count}" for name, count in summary["milestones"].items())
         print(f"milestones reached, of {summary['episodes']}: {reached}")

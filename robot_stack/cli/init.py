@@ -61,6 +61,8 @@ def _copy(name: str, like: str) -> int:
         raise ConfigError(f"--like is {like!r}, must be one of {', '.join(examples)}")
     example = load_run(run_file(like, (shipped,)), root=shipped)
     origin = f"Made by robot-stack init {name} --like {like}."
+    if example.run.task is None:
+        raise ConfigError(f"--like is {like!r}, must be a run of one task; copy its files by hand")
     sources = {"cells": example.run.cell, "tasks": example.run.task, "runs": like}
     texts = {
         (kind, name): headed(renamed((shipped / kind / f"{old}.yaml").read_text(), kind, name), origin)

@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 
 from robot_stack.config.base import SavedBase
-from robot_stack.config.boxes import Box, gap_m
+from robot_stack.config.bounding import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.mistake import Mistake, hint
@@ -17,8 +17,8 @@ from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import ScriptedTeleop, looks_on_request, page_hand
 from robot_stack.types.spec import DIRECTION, OPENING, PROPRIO_SIZES
 
-LEAST_DEMOS = 4
-"""Of a task with a way back: a classifier of success wants two of a kind."""
+LEAST_DEMOS = 2
+"""Of each of several tasks: a classifier of success wants two of a kind."""
 ROUNDED_M = 1e-4
 """Angles of a mount are written with few digits."""
 
@@ -368,22 +368,29 @@ def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _in_turn(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Refuse what cannot go with a way back.
+    """Refuse what cannot go with a way back or with several tasks.
 
     Both would say where the next episode starts, or one text would serve for two.
     """
-    if resolved.task.backward is None:
+    run, turns = resolved.run, resolved.task.turns
+    if len(turns) < 2:
         return
-    if resolved.run.training.protocol.max_level:
-        text = "input should be 0 with task.backward: the scene stays as it was left, nobody goes back to a start"
+    back = resolved.task.backward is not None
+    this, each = ("task.backward", "two for each way") if back else ("run.tasks", "two for each task")
+    if run.training.protocol.max_level:
+        why = "the scene stays as it was left" if back else "the next episode is of another task"
+        text = f"input should be 0 with {this}: {why}, nobody goes back to a start"
         yield resolved.mistake("run.training.protocol.max_level", text)
-    if resolved.run.training.demos < LEAST_DEMOS:
-        have = resolved.run.training.demos
-        text = f"input should be {LEAST_DEMOS} at least with task.backward (got {have}), two for each way; raise it"
+    if run.training.demos < LEAST_DEMOS * len(turns):
+        have = run.training.demos
+        text = f"input should be {LEAST_DEMOS * len(turns)} at least with {this} (got {have}), {each}; raise it"
         yield resolved.mistake("run.training.demos", text)
-    if resolved.run.reward.rescore is not None:
-        text = "a large model is told one task only, must be left out with task.backward; remove it"
+    if run.reward.rescore is not None:
+        text = f"a large model is told one task only, must be left out with {this}; remove it"
         yield resolved.mistake("run.reward.rescore", text)
+    if run.base is not None and not back:
+        text = f"a base policy is told one task only, must be left out with {this}; remove it"
+        yield resolved.mistake("run.base", text)
 
 
 def _proprio(resolved: ResolvedRun) -> Iterator[Mistake]:

@@ -28,6 +28,7 @@ from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig, is_limit, tighten
 from robot_stack.config.section import Tagged, check
 from robot_stack.config.task import TaskConfig
+from robot_stack.config.tasks import merged
 from robot_stack.types.errors import ConfigError, SpecError
 
 PARTS = ("run", "cell", "robot", "teleop", "safety", "task")
@@ -100,7 +101,7 @@ class _Resolver:
     def resolve(self, path: Path) -> ResolvedRun:
         """Resolve everything behind a run file."""
         run = self._add("run", read(path, self._mistakes))
-        task = self._add("task", self._named("tasks", run, "task"))
+        task = self._add("task", self._task(run))
         cell = self._add("cell", self._named("cells", run, "cell"))
         named = None if task is None else task.get("sim", KEY)
         if run is not None and cell is not None and task is not None and named is not None:
@@ -181,11 +182,25 @@ class _Resolver:
         reference = holder.get(key) if holder is not None else None
         return read_named(kind, reference, self._roots, self._mistakes) if reference is not None else None
 
+    def _task(self, run: Located | None) -> Located | None:
+        """Return the task of a run; with several, the first one with what the others do otherwise."""
+        listed = run.get("tasks") if run is not None else None
+        if listed is None or not isinstance(listed.value, tuple) or not listed.value:
+            return self._named("tasks", run, "task")
+        found = [read_named("tasks", each, self._roots, self._mistakes) for each in listed.value]
+        if len(found) < 2 or any(tree is None for tree in found):
+            return None  # the mistakes say why
+        return merged([tree for tree in found if tree is not None], listed.mark, self._mistakes)
+
     def _add(self, part: str, tree: Located | None) -> Located | None:
         if tree is None:
             return None
         for override in (each for owner, each in self._overrides if owner == part):
             tree = apply(tree, override, self._mistakes)
+            others = tree.get("others")
+            if part == "task" and override.path[0] == "sim" and others is not None:  # several tasks are in one scene
+                alike = tuple(apply(other, override, self._mistakes) for other in others.entries.values())
+                tree = tree.with_value(("others",), replace(others, value=alike))
         self._trees[part] = tree
         return tree
 

@@ -25,7 +25,7 @@ from robot_stack.config.task import StartConfig, TaskArm, TaskConfig
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
-from robot_stack.types.spec import BASE, ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from robot_stack.types.spec import BASE, TASK, ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
 
 DEFAULT = "default"
 
@@ -142,13 +142,17 @@ class ResolvedRun:
                 CameraSpec(name=name, height_px=camera.policy_height_px, width_px=camera.policy_width_px)
                 for name, camera in self.cameras.items()
             ),
-            proprio=tuple(ProprioField(name=field.name, size=field.size) for field in self.task.proprio),
+            proprio=(*(ProprioField(name=field.name, size=field.size) for field in self.task.proprio), *self._told()),
             rate_hz=float(self.run.rate_hz),
         )
         if self.run.base is None:
             return sensed
         proposed = ProprioField(name=BASE, size=sensed.action_size)
         return replace(sensed, proprio=(*sensed.proprio, proposed))
+
+    def _told(self) -> tuple[ProprioField, ...]:
+        """Return the field that says which of several tasks is at hand, where nobody needs to declare it."""
+        return (ProprioField(name=TASK, size=len(self.task.turns)),) if self.task.others else ()
 
     def mistake(self, key: str, text: str) -> Mistake:
         """Return a mistake at the place where a dotted key is written, or where it is missing."""

@@ -144,13 +144,20 @@ class TrainingConfig(Section):
     """The actor stops training online on parameters older than this."""
 
 
+MOST_TASKS = 16
+"""Each adds an entry to each observation, and wants demonstrations of its own."""
+
+
 class RunConfig(Section):
     """The settings of a run: its cell, task, algorithm, reward and budget."""
 
     cell: str
     """File in cells/."""
-    task: str
+    task: str | None = None
     """File in tasks/."""
+    tasks: Annotated[tuple[str, ...], Field(max_length=MOST_TASKS)] = Field(default=(), validate_default=True)
+    """Instead of it, two or more files in tasks/, of one scene: one policy does all, and episodes take turns. They may
+    differ in name, text and success, and in what is to be done in a simulated scene."""
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     """Of everything random."""
     rate_hz: Annotated[float, Field(gt=0, le=100)]
@@ -175,3 +182,14 @@ class RunConfig(Section):
     """The arm holds while nobody has the operator's page open and in view."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the learner computes; `auto` is a GPU where torch finds one, else the CPU."""
+
+    @field_validator("tasks")
+    @classmethod
+    def _one_form(cls, tasks: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if "task" in info.data and (info.data["task"] is None) != bool(tasks):
+            have = "both given" if tasks else "both missing"
+            raise ValueError(f"task and tasks are {have}, must be one of them; {'remove' if tasks else 'add'} one")
+        if len(tasks) == 1:
+            raise ValueError(f"tasks is {list(tasks)}, must be two or more; write task: {tasks[0]}")
+        check_unique(list(tasks), "tasks", "name each once")
+        return tasks

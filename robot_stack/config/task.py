@@ -12,7 +12,7 @@ from robot_stack.config.files.explain import PlacedError
 from robot_stack.config.safety import TighterLimits
 from robot_stack.config.section import FreeSection, Name, Section, check_names, check_unique
 from robot_stack.types.errors import SpecError
-from robot_stack.types.spec import AXES, DIRECTION
+from robot_stack.types.spec import AXES, DIRECTION, TASK
 from robot_stack.types.stages import MOST_STAGES
 from robot_stack.types.transition import back_id
 
@@ -154,18 +154,32 @@ class BackwardConfig(Section):
     """And after so many in a row without success."""
 
 
+class OtherTask(Section):
+    """Another task of the same scene, in which one policy does both; `tasks` of a run brings it here from its file."""
+
+    name: Name
+    """Its id in episodes and reports."""
+    text: Annotated[str, Field(min_length=1, max_length=500)]
+    """What to do then, as in the task."""
+    success: SuccessConfig
+    """End of an episode of it."""
+    sim: FreeSection = Field(default_factory=dict)
+    """Settings of the simulated scene, alike but for what is to be done in it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTurn:
-    """One of the tasks that take turns on a cell: the task itself, and where it has one its way back.
+    """One of the tasks that take turns on a cell: the task itself, its way back, or another one of the run.
 
     Attributes:
-        direction: The proprio field `direction` in it, by which the policy and the reward know which task it is.
+        told: The proprio field `TaskConfig.told_by` in it, by which the policy and the reward know which task it is;
+            empty for a task that is alone.
     """
 
     id: str
     text: str
     success: SuccessConfig
-    direction: float
+    told: tuple[float, ...]
 
 
 class TaskConfig(Section):
@@ -193,6 +207,8 @@ class TaskConfig(Section):
     """End of an episode."""
     backward: BackwardConfig | None = None
     """None: the scene is reset before each episode. Else proprio needs the field `direction`, of size 1."""
+    others: tuple[OtherTask, ...] = ()
+    """Tasks that take turns with this one, each from a reset of the scene; written by `tasks` of a run, not by hand."""
     safety: TighterLimits = Field(default_factory=dict)
     """Limits of the safety file made tighter for this task."""
     sim: FreeSection = Field(default_factory=dict)
@@ -249,14 +265,46 @@ class TaskConfig(Section):
             _check_gate(backward.success, fields, "success")
         return backward
 
+    @field_validator("others")
+    @classmethod
+    def _gates_fit_proprio(cls, others: tuple[OtherTask, ...], info: ValidationInfo) -> tuple[OtherTask, ...]:
+        for index, other in enumerate(others):
+            _check_gate(other.success, info.data.get("proprio", ()), index, "success")
+        return others
+
+    @property
+    def equal_ids(self) -> tuple[str, ...]:
+        """Return the ids of the tasks that a run is about: this one and the others, but no way back."""
+        return (self.name, *(other.name for other in self.others))
+
+    @property
+    def told_by(self) -> str | None:
+        """Return the proprio field that says whose turn it is; None for a task that is alone."""
+        if self.others:
+            return TASK
+        return DIRECTION if self.backward is not None else None
+
     @property
     def turns(self) -> tuple[TaskTurn, ...]:
         """Return the tasks in the order in which they take turns, this one first."""
-        first = TaskTurn(id=self.name, text=self.text, success=self.success, direction=1.0)
+        if self.others:
+            tasks: tuple[TaskConfig | OtherTask, ...] = (self, *self.others)
+            return tuple(
+                TaskTurn(
+                    id=task.name,
+                    text=task.text,
+                    success=task.success,
+                    told=tuple(float(task is each) for each in tasks),
+                )
+                for task in tasks
+            )
         back = self.backward
         if back is None:
-            return (first,)
-        return first, TaskTurn(id=back_id(self.name), text=back.text, success=back.success, direction=-1.0)
+            return (TaskTurn(id=self.name, text=self.text, success=self.success, told=()),)
+        return (
+            TaskTurn(id=self.name, text=self.text, success=self.success, told=(1.0,)),
+            TaskTurn(id=back_id(self.name), text=back.text, success=back.success, told=(-1.0,)),
+        )
 
     def turn(self, task_id: str | None) -> TaskTurn:
         """Return the task of this id, or the first for None.
@@ -271,7 +319,7 @@ class TaskConfig(Section):
         return turns[wanted]
 
 
-def _check_gate(success: SuccessConfig, proprio: tuple[ProprioConfig, ...], *inside: str) -> None:
+def _check_gate(success: SuccessConfig, proprio: tuple[ProprioConfig, ...], *inside: str | int) -> None:
     sizes = {field.name: field.size for field in proprio}
     for name, condition in success.gate.items() if sizes else ():
         if name not in sizes:

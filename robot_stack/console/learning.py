@@ -47,7 +47,7 @@ class Learning:
                 self.version += 1
         elif isinstance(row, EpisodeRow) and row.episode_kind is EpisodeKind.ONLINE:
             self._steps = max(self._steps + row.steps, self._env_steps)  # more where the log was read from its middle
-            if row.first_task:
+            if not row.goes_back:
                 self._newest.append(row)
                 self._episodes.append((self._minutes(self._steps), *self._shares()))
                 self.version += 1

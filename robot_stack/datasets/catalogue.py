@@ -114,7 +114,7 @@ class Catalogue:
             state = _state(self._view)
             if state == self._state:
                 return
-            self._view = open_store(self._view.root, self._view.text, self._view.back_text)
+            self._view = open_store(self._view.root, self._view.text, self._view.others)
             self._state = _state(self._view)
             for episode_id in self._view.episodes:
                 if episode_id not in self._heads and episode_id not in self._bad:

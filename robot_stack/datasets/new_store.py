@@ -37,7 +37,7 @@ class NewStore:
     """A dataset in the making; not frozen, because it grows.
 
     Attributes:
-        back_text: Its way back in words, or "".
+        others: Id -> words of the other tasks of its run: its way back, or those that take turns with it.
         left_out: Episode -> why it was not taken.
         taken: Ids of what has been written.
     """
@@ -46,7 +46,7 @@ class NewStore:
     spec: Spec
     task: str
     text: str
-    back_text: str = ""
+    others: dict[str, str] = field(default_factory=dict)
     labels: list[Label] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     marks: list[StageMark] = field(default_factory=list)
@@ -126,7 +126,7 @@ class NewStore:
         origin = {
             "made_by": made_by,
             "text": self.text,
-            **({"back_text": self.back_text} if self.back_text else {}),
+            **({"others": self.others} if self.others else {}),
             "sources": [str(source.resolve()) for source in sources],
             "changes": dict(changes),
             "left_out": self.left_out,
@@ -137,7 +137,7 @@ class NewStore:
 def start_store(root: Path, like: StoreView) -> NewStore:
     """Create an empty store in the draft `root`, of the spec and task of another."""
     StorePaths(root).episodes.mkdir(parents=True)
-    return NewStore(root=root, spec=like.spec, task=like.task, text=like.text, back_text=like.back_text)
+    return NewStore(root=root, spec=like.spec, task=like.task, text=like.text, others=dict(like.others))
 
 
 def _copy_files(source: Path, target: Path) -> str | None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from robot_stack.datasets import bounds
 from robot_stack.datasets.declared import check_declared, check_names, check_sizes
@@ -33,7 +34,7 @@ from robot_stack.types.names import check_name
 from robot_stack.types.preferences import Preference
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark, counting
-from robot_stack.types.transition import EpisodeHeader
+from robot_stack.types.transition import EpisodeHeader, back_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +77,14 @@ class StoreView:
     notes: tuple[Note, ...]
     marks: tuple[StageMark, ...] = ()
     preferences: tuple[Preference, ...] = ()
-    back_text: str = ""
-    """Its way back in words, where it has one."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Id -> words of the other tasks of its run: its way back, or those that take turns with it."""
 
     def text_of(self, header: EpisodeHeader) -> str:
         """Return the task in words, as the robot was told it in an episode."""
-        return self.text if header.first_task else self.back_text or f"undo: {self.text}"
+        if header.first_task:
+            return self.text
+        return self.others.get(header.task_id, f"undo: {self.text}" if header.goes_back else header.task_id)
 
     @property
     def paths(self) -> StorePaths:
@@ -143,13 +146,13 @@ class StoreView:
         return notes[-1] if notes else ""
 
 
-def open_store(root: Path, text: str | None = None, back_text: str | None = None) -> StoreView:
+def open_store(root: Path, text: str | None = None, others: Mapping[str, str] | None = None) -> StoreView:
     """Open a folder of episodes for reading.
 
     Args:
         root: The folder.
         text: The task in words; by default what the folder says of itself, else the name of the task.
-        back_text: Its way back in words; by default what the folder says of itself, else "".
+        others: Other tasks of its run in words, by id; by default what the folder says of itself.
 
     Raises:
         StoreError: If it is none, or of another version of this program.
@@ -177,8 +180,8 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
         root=root,
         spec=spec,
         task=task,
-        text=text or _origin_text(root, "text") or task,
-        back_text=back_text or _origin_text(root, "back_text") or "",
+        text=text or _origin_text(root) or task,
+        others=_other_texts(root, task) if others is None else others,
         episodes=tuple(sorted(closed)),
         unfinished=tuple(sorted(unfinished)),
         quarantined={**_set_aside(paths.quarantine), **damaged},
@@ -234,11 +237,33 @@ def _notes(path: Path) -> tuple[Note, ...]:
     return tuple(found.rows)
 
 
-def _origin_text(root: Path, key: str) -> str | None:
+def _origin_text(root: Path) -> str | None:
+    text = _origin(root).get("text")
+    return None if text is None else str(text)
+
+
+def _other_texts(root: Path, task: str) -> dict[str, str]:
+    """Return what the folder says of the other tasks; folders of before several tasks know a way back alone."""
+    said = _origin(root)
+    if "back_text" in said:
+        return {back_id(task): str(said["back_text"])}
+    others = said.get("others", {})
+    if not isinstance(others, dict):
+        raise _unreadable(root, f"others is {type(others).__name__}")
+    return {str(task_id): str(text) for task_id, text in others.items()}
+
+
+def _origin(root: Path) -> dict[str, Any]:
     path = StorePaths(root).origin
     try:
         said = json.loads(path.read_text()) if path.exists() else {"text": None}
-        text = said["text"] if key == "text" else said.get(key)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"file {path} is unreadable ({error!r}), must be as data edit writes it; remove it") from error
-    return None if text is None else str(text)
+    except (OSError, ValueError) as error:
+        raise _unreadable(root, repr(error)) from error
+    if not isinstance(said, dict) or "text" not in said:
+        raise _unreadable(root, "it has no text")
+    return said
+
+
+def _unreadable(root: Path, why: str) -> StoreError:
+    path = StorePaths(root).origin
+    return StoreError(f"file {path} is unreadable ({why}), must be as data edit writes it; remove it")

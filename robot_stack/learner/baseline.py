@@ -73,7 +73,12 @@ def replay_of(demos: Sequence[StoredEpisode], trunk: Trunk | None, resolved: Res
         trunk: Frozen encoder; None where it is trained, from the replay's images.
         resolved: The run.
     """
-    replay = Replay(resolved.spec(), feature_size=trunk.feature_size if trunk else 0, keep_images=trunk is None)
+    replay = Replay(
+        resolved.spec(),
+        feature_size=trunk.feature_size if trunk else 0,
+        keep_images=trunk is None,
+        task_ids=resolved.task.equal_ids,
+    )
     for demo in demos:
         episode_id = demo.header.episode_id
         replay.add_episode(demo)

@@ -172,7 +172,7 @@ def sizes_of(
 
 RewardNetwork = TaskModel | ModelPerTask
 """What the scorer scores with."""
-_UNNAMED = '{"forward": 1.0, "backward": -1.0}'
+_UNNAMED = {"forward": 1.0, "backward": -1.0}
 """The two models in a file of before tasks had ids."""
 
 
@@ -182,7 +182,7 @@ def save_reward(path: Path, model: RewardNetwork) -> None:
         write_tensors(path, *model.stored())
         return
     tensors: dict[str, torch.Tensor] = {}
-    metadata = {"column": str(model.column), "directions": json.dumps(model.directions)}
+    metadata = {"column": str(model.column), "told": json.dumps(model.told)}
     for task_id, one in model.models.items():
         own, said = one.stored()
         tensors |= {f"{task_id}.{name}": tensor for name, tensor in own.items()}
@@ -202,17 +202,25 @@ def load_reward(path: Path, version: str, config: LiveRewardConfig) -> RewardNet
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     model: RewardNetwork
     if "column" in metadata:
-        directions = json.loads(metadata.get("directions", _UNNAMED))
+        told = _told(metadata)
         models = {
             task_id: restore(_under(f"{task_id}.", tensors), _under(f"{task_id}.", metadata), config)
-            for task_id in directions
+            for task_id in told
         }
-        model = ModelPerTask(models, directions, int(metadata["column"]))
+        model = ModelPerTask(models, told, int(metadata["column"]))
     else:
         model = restore(tensors, metadata, config)
     if model.version != version:
         raise RewardError(f"reward model in {path.name} is {model.version}, must be {version}; restore its settings")
     return model
+
+
+def _told(metadata: Mapping[str, str]) -> dict[str, list[float]]:
+    """Return by task id what tells the task of an episode; files of before several tasks hold one number each."""
+    if "told" in metadata:
+        return cast(dict[str, list[float]], json.loads(metadata["told"]))
+    numbers = json.loads(metadata["directions"]) if "directions" in metadata else _UNNAMED
+    return {task_id: [number] for task_id, number in numbers.items()}
 
 
 def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:

@@ -216,6 +216,7 @@ def restore_replay(
         feature_size=0 if trained else encoders.trunk.feature_size,
         keep_images=trained,
         handover_s=max(arm.teleop.blend_s for arm in parts.resolved.arms.values()),
+        task_ids=parts.resolved.task.equal_ids,
         imitation_window=imitation_window(parts.resolved, parts.settings),
     )
     ingest = Ingest(

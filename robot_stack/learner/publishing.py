@@ -117,7 +117,7 @@ class Publisher:
         """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
         if not isinstance(self._learner, WatchesEpisodes):
             return
-        online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if a.header.first_task)
+        online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if not a.header.goes_back)
         ended = {account.header.episode_id: account for account in online}
         seen = dict.fromkeys((*self._untold, *ended))  # the statistics are in the order of their start
         told = set(self._told)

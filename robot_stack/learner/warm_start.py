@@ -33,7 +33,7 @@ from robot_stack.replay.stored_episode import read_header
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.preferences import Kept
-from robot_stack.types.spec import Spec
+from robot_stack.types.spec import TASK, Spec
 from robot_stack.types.transition import EpisodeKind
 
 log = logging.getLogger(__name__)
@@ -134,18 +134,24 @@ class _Source:
             raise self._refused(f"has no episodes ({error})", "name the folder of a run or of a dataset") from error
         self._check_spec(self.view.spec)
         self._check_task(self.view.task)
+        if self._resolved.task.others:
+            self._check_told(self.view)
 
     def _check_run(self, earlier: ResolvedRun) -> None:
         self._check_spec(earlier.spec())
         if "reward" in self._start.take:
             self._check_task(earlier.task.name)
+        were, wanted = earlier.task.equal_ids, self._resolved.task.equal_ids
+        if len(wanted) > 1 and were != wanted and {"reward", "learner"} & set(self._start.take):
+            raise self._refused(
+                f"is of the tasks {', '.join(were)} instead of {', '.join(wanted)}",
+                "it was told them by their place; list the same in the same order, or take: [encoder]",
+            )
         sections = {"encoder": "encoder", "reward": "reward", "learner": "algorithm"}
         for part in self._start.take:
             if (section := sections.get(part)) is not None:
-                was, wanted = (
-                    getattr(run, section).model_dump(mode="json") for run in (earlier.run, self._resolved.run)
-                )
-                self._check_same(was, wanted, section, f"leave {part} out of take")
+                was, now = (getattr(run, section).model_dump(mode="json") for run in (earlier.run, self._resolved.run))
+                self._check_same(was, now, section, f"leave {part} out of take")
 
     def _check_spec(self, spec: Spec) -> None:
         was, wanted = (json.loads(each.to_json()) for each in (spec, self._resolved.spec()))
@@ -157,6 +163,21 @@ class _Source:
                 f"is of task {task!r} instead of {wanted!r}",
                 "what was rewarded there is not here; take: [encoder, learner]",
             )
+
+    def _check_told(self, view: StoreView) -> None:
+        """Refuse episodes of another task than those of this run, or whose frames tell their task otherwise."""
+        told, part = {turn.id: turn.told for turn in self._resolved.task.turns}, view.spec.part(TASK)
+        for episode_id in view.episodes:
+            try:
+                episode = view.read(episode_id, images=False)
+            except StoreError:
+                continue  # it is left behind, with the reason, when it is copied
+            task_id, have = episode.header.task_id, episode.arrays["proprio"][0, part].tolist()
+            if have != list(told.get(task_id, ())):
+                raise self._refused(
+                    f"has episode {episode_id} of task {task_id}, told as {have}",
+                    f"list the tasks as there, {', '.join(told)} are told by their place; or take: [encoder]",
+                )
 
     def _check_same(self, was: object, wanted: object, what: str, remedy: str) -> None:
         if found := differences(was, wanted, what):

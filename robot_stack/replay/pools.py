@@ -15,7 +15,7 @@ from robot_stack.replay.frames import NO_ROW, EpisodeRows, FrameTable
 from robot_stack.replay.outcome import Outcome
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
-from robot_stack.types.transition import EpisodeKind
+from robot_stack.types.transition import EpisodeHeader, EpisodeKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +29,18 @@ class Pools:
         online: Every step of online episodes, and, once there are any, the IDLE and HOLD steps of demos and all steps
             of those that did not succeed: nobody should imitate them, but they lead to the end of the demo and its
             reward.
+        tasks: The pools of each task, where several are drawn from evenly; else empty.
     """
 
     demo: np.ndarray
     human: np.ndarray
     expert: np.ndarray
     online: np.ndarray
+    tasks: tuple[Pools, ...] = ()
 
     @classmethod
-    def of(cls, parts: Sequence[PoolPart]) -> Pools:
-        """Join the parts of episodes, given in canonical order."""
+    def of(cls, parts: Sequence[PoolPart], tasks: Sequence[Sequence[PoolPart]] = ()) -> Pools:
+        """Join the parts of episodes, given in canonical order, and the same sorted by task."""
         any_online = any(part.is_online and len(part.linked) for part in parts)
         return cls(
             demo=_joined(part.expert for part in parts if not part.is_online),
@@ -47,10 +49,13 @@ class Pools:
             online=_joined(part.linked if part.is_online else part.others for part in parts)
             if any_online
             else _joined([]),
+            tasks=tuple(cls.of(own) for own in tasks),
         )
 
     def draw(self, rng: np.random.Generator, batch_size: int, expert_fraction: float) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows uniformly and with replacement from the expert and the online pool, expert rows first.
+
+        Of several tasks each gives as many, as far as it has any.
 
         Returns:
             Rows, int64 (B,), and True where drawn as expert, bool (B,). As long as nothing was recorded online, all
@@ -69,9 +74,10 @@ class Pools:
             )
         rows = np.empty(batch_size, np.int64)
         if experts:
-            rows[:experts] = self.expert[rng.integers(len(self.expert), size=experts)]
+            rows[:experts] = _evenly(rng, [pools.expert for pools in self.tasks] or [self.expert], experts)
         if experts < batch_size:
-            rows[experts:] = self.online[rng.integers(len(self.online), size=batch_size - experts)]
+            online = [pools.online for pools in self.tasks] or [self.online]
+            rows[experts:] = _evenly(rng, online, batch_size - experts)
         return rows, np.arange(batch_size) < experts
 
 
@@ -114,15 +120,20 @@ class PoolIndex:
 
     Args:
         table: The frames.
+        task_ids: Of the tasks that are drawn evenly; fewer than two make no difference.
     """
 
-    def __init__(self, table: FrameTable) -> None:
+    def __init__(self, table: FrameTable, task_ids: Sequence[str] = ()) -> None:
         self._table = table
+        self._task_ids = tuple(task_ids)
         self._parts: dict[str, tuple[tuple[int, Outcome], PoolPart]] = {}
 
-    def pools(self, episodes: Iterable[tuple[str, EpisodeKind, Outcome]]) -> Pools:
-        """Return the pools of episodes, given in canonical order with kind and outcome."""
-        return Pools.of([self._part(*each) for each in episodes])
+    def pools(self, episodes: Iterable[tuple[EpisodeHeader, Outcome]]) -> Pools:
+        """Return the pools of episodes, given in canonical order with their outcome."""
+        parts = [(head.task_id, self._part(head.episode_id, head.kind, outcome)) for head, outcome in episodes]
+        each = self._task_ids if len(self._task_ids) > 1 else ()
+        tasks = [[part for of, part in parts if of == task_id] for task_id in each]
+        return Pools.of([part for _, part in parts], tasks)
 
     def _part(self, episode_id: str, kind: EpisodeKind, outcome: Outcome) -> PoolPart:
         episode = self._table.episode(episode_id)
@@ -133,6 +144,13 @@ class PoolIndex:
         part = PoolPart.of(self._table, episode, kind, outcome)
         self._parts[episode_id] = (state, part)
         return part
+
+
+def _evenly(rng: np.random.Generator, pools: Sequence[np.ndarray], count: int) -> np.ndarray:
+    """Draw rows with replacement from pools, as many from each that is not empty; one of them is not."""
+    full = [pool for pool in pools if len(pool)]
+    shares = [(count + place) // len(full) for place in reversed(range(len(full)))]
+    return np.concatenate([pool[rng.integers(len(pool), size=share)] for pool, share in zip(full, shares, strict=True)])
 
 
 def _joined(parts: Iterable[np.ndarray]) -> np.ndarray:

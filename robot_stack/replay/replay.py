@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +35,7 @@ class Replay:
         feature_size: F of a frozen trunk, or 0; then a transition counts once both frames have features.
         keep_images: False where features replace images.
         handover_s: Length of the blend when an operator takes over, whose steps are not imitated.
+        task_ids: Of the tasks that batches are drawn from evenly; where there are fewer than two, evenly by transition.
         imitation_window: Frames over which the rise of Φ weighs what is imitated; 0: all of it weighs the same.
     """
 
@@ -46,6 +47,7 @@ class Replay:
         feature_size: int = 0,
         keep_images: bool = True,
         handover_s: float = HANDOVER_S,
+        task_ids: Sequence[str] = (),
         imitation_window: int = 0,
     ) -> None:
         self.frames = FrameTable(spec, feature_size=feature_size, keep_images=keep_images, handover_s=handover_s)
@@ -55,7 +57,7 @@ class Replay:
         self._headers: dict[str, EpisodeHeader] = {}
         self._outcomes = OutcomeColumn()
         self._potential = PotentialColumn(imitation_window=imitation_window)
-        self._index = PoolIndex(self.frames)
+        self._index = PoolIndex(self.frames, task_ids)
         self._pools: Pools | None = None
         self._batches = 0
         self._refused = {"steps": 0, "episodes": 0, "features": 0, "scores": 0}
@@ -66,7 +68,7 @@ class Replay:
         with self._lock:
             if self._pools is None:
                 self._pools = self._index.pools(
-                    (episode_id, header.kind, self._outcomes.of(episode_id))
+                    (header, self._outcomes.of(episode_id))
                     for episode_id, header in sorted(self._headers.items())
                     if header.kind is not EpisodeKind.EVAL and self._outcomes.of(episode_id) is not Outcome.DISCARD
                 )

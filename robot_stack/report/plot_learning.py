@@ -53,7 +53,7 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
     steps = np.array([row.steps for row in online], dtype=np.float64)
     sheet = Sheet(path, 3, size=(9.0, 7.6), share_x=True)
     with sheet as (top, middle, bottom):
-        first = np.array([row.first_task for row in online])
+        first = np.array([not row.goes_back for row in online])
         curves = _success_panel(top, number, won, won & (human == 0), first)
         share = 100 * rolling_share(human, steps)
         middle.fill_between(number, share, color=ORANGE, alpha=0.35, linewidth=0)

@@ -47,7 +47,7 @@ def chosen_episodes(online: list[EpisodeRow], scored: set[str]) -> list[tuple[st
 def draw_progress(record: RunRecord, path: Path) -> bool:
     """Draw Φ along the chosen episodes; return False if no training episode has scores."""
     scores = record.scores()
-    chosen = chosen_episodes([row for row in record.episodes(EpisodeKind.ONLINE) if row.first_task], set(scores))
+    chosen = chosen_episodes([row for row in record.episodes(EpisodeKind.ONLINE) if not row.goes_back], set(scores))
     if not chosen:
         return False
     sheet = Sheet(path, 1, len(chosen), size=(9.0, 3.3))

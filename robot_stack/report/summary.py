@@ -79,8 +79,10 @@ def _demos(record: RunRecord) -> int | None:
 
 def _evaluation(evaluation: Figures | None) -> Figures:
     told = {key: _get(evaluation, key) for key in ("episodes", "success", "wilson95", "cycle_s", "observation_age_ms")}
-    score = _get(evaluation, "score")  # of tasks that are scored as insertions alone
-    return told if score is None else told | {"score": score}
+    for key in ("score", "tasks"):  # of tasks that are scored as insertions, and of several tasks
+        if (known := _get(evaluation, key)) is not None:
+            told[key] = known
+    return told
 
 
 def _training(record: RunRecord, online: list[EpisodeRow]) -> Figures:

@@ -45,6 +45,10 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
     training, reward, learner = summary["training"], summary["reward"], summary["learner"]
     return [
         _success("success of the policy", summary["policy"], "at least 95 %", lambda rate: rate >= 0.95),
+        *(
+            _success(f"success of the policy in {task_id}", own, "at least 90 %", lambda rate: rate >= 0.90)
+            for task_id, own in summary["policy"].get("tasks", {}).items()
+        ),
         _success("success of behaviour cloning", summary["bc"], "below 70 %", lambda rate: rate < 0.70),
         _figure("cycle time of the policy", summary["policy"]["cycle_s"], "{:.1f} s"),
         *(_score(who, summary[key]["score"]) for key, who in SCORED.items() if "score" in summary[key]),

@@ -23,7 +23,7 @@ from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.rollout.curriculum import InterventionCurriculum
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan, Ran
 from robot_stack.rollout.live_policy import LivePolicy
-from robot_stack.rollout.task_schedule import TaskSchedule
+from robot_stack.rollout.task_schedule import schedule_of
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import AskingRow, ControlRow, FaultRow, HelpRow
 from robot_stack.transport.client import LearnerClient
@@ -142,7 +142,7 @@ class Actor:
             next_number=EpisodeCounter(folder / f"{actor_id}.next").take,
             policy=self._policy,
             scores=client,
-            schedule=TaskSchedule.of(resolved.task),
+            schedule=schedule_of(resolved.task),
             transient=TRANSIENT,
             asker=self.asker,
         )

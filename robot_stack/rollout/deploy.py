@@ -63,6 +63,7 @@ def deploy(
     """
     policy = policy_of(resolved, params, seed=resolved.run.seed)
     successes: list[bool] = []
+    task_ids: list[str] = []
     durations_s: list[float] = []
     ages_s: list[float] = []
     judged: list[Judgement] = []
@@ -92,6 +93,7 @@ def deploy(
                 continue  # if cut short by the operator who ends it all: no failure of the policy
             told = ran.outcome
             successes.append(succeeded(told))
+            task_ids.append(told.header.task_id)
             durations_s.append(told.duration_s)
             ages_s += told.ticks.age_s
             if watched is not None:
@@ -99,7 +101,14 @@ def deploy(
             how = _how(told)
             helped = f", {told.human_steps} steps by hand" if told.human_steps else ""
             say(f"{told.header.episode_id}: {how}, {told.duration_s:.1f} s{helped}")
-    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged, broken=broken)
+    return Evaluation(
+        successes=successes,
+        durations_s=durations_s,
+        ages_s=ages_s,
+        judged=judged,
+        broken=broken,
+        task_ids=task_ids,
+    )
 
 
 def _how(told: EpisodeOutcome) -> str:

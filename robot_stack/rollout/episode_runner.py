@@ -17,7 +17,7 @@ from typing import NamedTuple
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, TickRecord
-from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
+from robot_stack.rollout.task_schedule import TaskSchedule, fresh_schedule, run_in_turn
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError, StackError
 from robot_stack.types.interfaces import Cell, Clock, Policy, ScoreSource, StepSink
@@ -73,7 +73,8 @@ class EpisodeRunner:
         next_number: Returns the number of the next episode, each number once.
         policy: Acts in all episodes but demonstrations; None where there are only these.
         scores: Live scores of the reward model, which may declare success.
-        schedule: Decides which task an episode is of, and whether the scene is put back; None: the first, and always.
+        schedule: Decides which task an episode is of, and whether the scene is put back; None: all but a way back,
+            and always.
         transient: Errors after which an episode is tried again, see `attempt`.
         asker: Asks for help in online training; None: nobody is asked.
     """
@@ -102,7 +103,7 @@ class EpisodeRunner:
         self._next_number = next_number
         self._policy = policy
         self._scores = scores
-        self._schedule = schedule or TaskSchedule([task.name])
+        self._schedule = schedule or fresh_schedule(task)
         self._transient = transient
         limits = LoopLimits(
             episode_steps=task.episode_steps,
@@ -129,7 +130,7 @@ class EpisodeRunner:
             StackError: If the episode gets no number, or the sink takes no episode.
         """
         number = self._next_number()
-        turn = self._schedule.next()
+        turn = self._schedule.next(number)
         header = EpisodeHeader(
             episode_id=episode_id(number, plan.kind, self._actor),
             kind=plan.kind,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -70,6 +70,7 @@ class Evaluation:
         broken: Whether the success model failed, which ended it early.
         reached: Milestones of the task that held at some moment of each episode; empty in a task of one stage.
         scores: Of each episode, where the task is scored as an insertion; else empty.
+        task_ids: Which of several tasks each episode was of; empty where nobody tells them apart.
     """
 
     successes: list[bool]
@@ -79,21 +80,36 @@ class Evaluation:
     broken: bool = False
     reached: list[dict[str, bool]] = field(default_factory=list)
     scores: list[InsertionScore] = field(default_factory=list)
+    task_ids: list[str] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Return the keys that summary.json wants; the cycle time is over the successes."""
-        won = [t for t, success in zip(self.durations_s, self.successes, strict=True) if success]
-        low, high = wilson_interval(sum(self.successes), len(self.successes))
         milestones = counted(self.reached)
+        tasks = list(dict.fromkeys(self.task_ids))
         return {
-            "episodes": len(self.successes),
-            "success": sum(self.successes),
-            "wilson95": [round(low, 4), round(high, 4)],
-            "cycle_s": round(float(np.mean(won)), 3) if won else None,
+            **self._counted(list(zip(self.successes, self.durations_s, strict=True))),
             "observation_age_ms": round(1e3 * float(np.median(self.ages_s)), 1) if self.ages_s else None,
+            **({"tasks": {task_id: self._counted(self._of(task_id)) for task_id in tasks}} if len(tasks) > 1 else {}),
             **({"success_model": self._success_model()} if self.judged else {}),
             **({"milestones": milestones} if milestones else {}),
             **({"score": summary_of(self.scores)} if self.scores else {}),
+        }
+
+    def _of(self, task_id: str) -> list[tuple[bool, float]]:
+        """Return success and time of each episode of a task."""
+        each = zip(self.task_ids, self.successes, self.durations_s, strict=True)
+        return [(success, duration_s) for own, success, duration_s in each if own == task_id]
+
+    @staticmethod
+    def _counted(own: Sequence[tuple[bool, float]]) -> dict[str, Any]:
+        """Return how many of these episodes succeeded, with the interval, and the mean time of a success."""
+        won = [duration_s for success, duration_s in own if success]
+        low, high = wilson_interval(len(won), len(own))
+        return {
+            "episodes": len(own),
+            "success": len(won),
+            "wilson95": [round(low, 4), round(high, 4)],
+            "cycle_s": round(float(np.mean(won)), 3) if won else None,
         }
 
     def _success_model(self) -> dict[str, Any]:
@@ -203,6 +219,7 @@ def evaluate_in(
     judged: list[Judgement] = []
     scores: list[InsertionScore] = []
     successes: list[bool] = []
+    task_ids: list[str] = []
     durations_s: list[float] = []
     ages_s: list[float] = []
     with with_base(resolved, cell, waits=True) as based:
@@ -210,6 +227,7 @@ def evaluate_in(
         for number in range(episodes):
             outcome = runner.run(HELD_OUT)
             successes.append(bool(outcome.truth))
+            task_ids.append(outcome.header.task_id)
             durations_s.append(outcome.duration_s)
             ages_s += outcome.ticks.age_s
             record = cell.insertion()
@@ -220,6 +238,7 @@ def evaluate_in(
             on_episode(number + 1, successes[-1])
     return Evaluation(
         successes=successes,
+        task_ids=task_ids,
         durations_s=durations_s,
         ages_s=ages_s,
         judged=judged,

@@ -11,7 +11,7 @@ from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
 from robot_stack.rollout.store_sink import StoreSink, next_number
-from robot_stack.rollout.task_schedule import TaskSchedule
+from robot_stack.rollout.task_schedule import schedule_of
 from robot_stack.runs.statistics import EpisodeAccount, balanced
 from robot_stack.types.event import Verdict
 from robot_stack.types.interfaces import Cell, Clock
@@ -69,7 +69,7 @@ class Recorder:
                 sink,
                 actor=HAND,
                 next_number=lambda: next_number(self._store),
-                schedule=TaskSchedule.of(self._resolved.task),
+                schedule=schedule_of(self._resolved.task),
             )
             have = self._have()
             while have < wanted and not stop.is_set():

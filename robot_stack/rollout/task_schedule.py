@@ -1,7 +1,7 @@
-"""A task schedule: tasks take turns, each beginning where the one before has ended, and nobody resets the scene.
+"""Schedules of tasks that take turns: each from a reset of the scene, or each where the one before has ended.
 
-A task that failed is tried again from where it ended. Every so often, and after some failures in a row, the scene is
-put back all the same, and the first task begins: errors add up, and an object out of reach ends it.
+Without resets, a task that failed is tried again from where it ended. Every so often, and after some failures in a row,
+the scene is put back all the same, and the first task begins: errors add up, and an object out of reach ends it.
 
 Source: RoboFuME (Yang et al., 2023, arXiv:2310.15145), a task and its reverse learned at once by one policy that is
 told which; there by words, here by the entry `direction` of proprio. Deviation: the task changes with success instead
@@ -11,7 +11,7 @@ of with each episode, since a way back cannot begin at a task that is not done.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from robot_stack.config.task import TaskConfig
 from robot_stack.rollout.control_loop import EpisodeOutcome
@@ -27,8 +27,47 @@ class Turn(NamedTuple):
     fresh: bool
 
 
-class TaskSchedule:
-    """A schedule that says whose turn it is and is told how each episode went.
+class TaskSchedule(Protocol):
+    """A schedule that says whose turn it is and is told how each episode went."""
+
+    def next(self, number: int) -> Turn:
+        """Return whose turn the next episode is, which has this number."""
+        ...
+
+    def ended(self, turn: Turn, *, success: bool) -> None:
+        """Take in whether the episode of a turn succeeded."""
+        ...
+
+    def lost(self) -> None:
+        """Mark the scene as unknown, so that the next episode starts with a fresh one."""
+        ...
+
+
+class RoundRobin:
+    """A schedule of tasks that each begin with a fresh scene, one after the other by the number of the episode.
+
+    It remembers nothing, so that a run that was killed goes on with the task that is next.
+
+    Args:
+        task_ids: Of the tasks, in the order in which they take turns.
+    """
+
+    def __init__(self, task_ids: Sequence[str]) -> None:
+        self._task_ids = tuple(task_ids)
+
+    def next(self, number: int) -> Turn:
+        """Return whose turn it is, see `TaskSchedule`."""
+        return Turn(self._task_ids[number % len(self._task_ids)], fresh=True)
+
+    def ended(self, turn: Turn, *, success: bool) -> None:
+        """Take in that an episode ended: the next one is of the next task, however it went."""
+
+    def lost(self) -> None:
+        """Take in that the scene is unknown, as it is before each episode."""
+
+
+class Carried:
+    """A schedule of tasks of which each begins where the one before has ended.
 
     It begins with the first task and a fresh scene, also after a restart.
 
@@ -46,27 +85,34 @@ class TaskSchedule:
         self._since: int | None = None
         self._failed = 0
 
-    @classmethod
-    def of(cls, task: TaskConfig) -> TaskSchedule:
-        """Build the schedule of a configured task; one without a way back starts each episode with a fresh scene."""
-        task_ids, back = [turn.id for turn in task.turns], task.backward
-        return cls(task_ids) if back is None else cls(task_ids, every=back.every, tries=back.tries)
-
-    def next(self) -> Turn:
-        """Return whose turn the next episode is."""
+    def next(self, number: int) -> Turn:
+        """Return whose turn it is, see `TaskSchedule`; the number decides nothing."""
         if self._since is None or self._since >= self._every or self._failed >= self._tries:
             return Turn(self._task_ids[0], fresh=True)
         return Turn(self._task_ids[self._now], fresh=False)
 
     def ended(self, turn: Turn, *, success: bool) -> None:
-        """Take in whether the episode of a turn succeeded."""
+        """Take in how an episode ended, see `TaskSchedule`."""
         self._since = 1 + (0 if turn.fresh or self._since is None else self._since)
         self._failed = 0 if success else 1 + (0 if turn.fresh else self._failed)
         self._now = (self._task_ids.index(turn.task_id) + success) % len(self._task_ids)
 
     def lost(self) -> None:
-        """Mark the scene as unknown, so that the next episode starts with a fresh one."""
+        """Mark the scene as unknown, see `TaskSchedule`."""
         self._since = None
+
+
+def fresh_schedule(task: TaskConfig) -> TaskSchedule:
+    """Build the schedule of episodes that all begin with a fresh scene, of a task or of several, but of no way back."""
+    return RoundRobin(task.equal_ids)
+
+
+def schedule_of(task: TaskConfig) -> TaskSchedule:
+    """Build the schedule of a configured task; one without a way back starts each episode with a fresh scene."""
+    back = task.backward
+    if back is None:
+        return fresh_schedule(task)
+    return Carried([turn.id for turn in task.turns], every=back.every, tries=back.tries)
 
 
 def run_in_turn(schedule: TaskSchedule, turn: Turn, episode: Callable[[], EpisodeOutcome]) -> EpisodeOutcome:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from robot_stack.types.help import HelpEnd, HelpKind
-from robot_stack.types.transition import EndReason, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeKind, back_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,11 @@ class EpisodeRow(_Logged):
     def first_task(self) -> bool:
         """Return whether it is of the first of the tasks that take turns; rows of before knew only two."""
         return self.task_id == self.task and self.reset != "back"
+
+    @property
+    def goes_back(self) -> bool:
+        """Return whether it is of a task's way back, which figures of success leave out."""
+        return self.task_id == back_id(self.task) or self.reset == "back"
 
     @property
     def succeeded(self) -> bool:

@@ -202,10 +202,10 @@ class EpisodeStatistics:
     def recent_success(self, window: int) -> float:
         """Return the share of the last `window` online episodes that succeeded unaided; NaN while there are fewer.
 
-        Only those of the first task, and not those from a start that an operator chose, which say nothing of how good
+        No way back counts, and none of those from a start that an operator chose, which say nothing of how good
         the policy is.
         """
-        first = [a for a in self.ended(EpisodeKind.ONLINE) if a.header.first_task]
+        first = [a for a in self.ended(EpisodeKind.ONLINE) if not a.header.goes_back]
         online = [a for a in first if a.header.reset is not ResetType.RETURN][-window:]
         if len(online) < window:
             return float("nan")

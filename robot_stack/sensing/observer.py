@@ -12,7 +12,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
-from robot_stack.types.spec import BASE, DIRECTION, PROPRIO_SIZES, ProprioField, Spec
+from robot_stack.types.spec import BASE, DIRECTION, PROPRIO_SIZES, TASK, ProprioField, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +21,11 @@ class Beginning:
 
     Attributes:
         pose: T_base_tcp of the arm.
-        direction: Of the task at hand, see `TaskTurn` of the configuration.
+        told: Which task is at hand, see `TaskTurn` of the configuration.
     """
 
     pose: Pose
-    direction: float
+    told: tuple[float, ...]
 
 
 Reader = Callable[[RobotState, Beginning], np.ndarray]
@@ -44,7 +44,7 @@ READERS: Mapping[str, Reader] = {
     "gripper": lambda state, _: np.array([state.gripper]),
     "joints": lambda state, _: state.joints_rad,
     "joint_speeds": lambda state, _: state.joint_speeds_rad_s,
-    DIRECTION: lambda _, beginning: np.array([beginning.direction]),
+    DIRECTION: lambda _, beginning: np.array(beginning.told),
 }
 """Proprio fields by name; with several arms a field of one is called "<arm>.<name>"."""
 
@@ -63,19 +63,19 @@ class Observer:
         self._spec = spec
         self._fields = [_resolve(field, spec) for field in spec.proprio]
         self._beginning: dict[str, Beginning] = {}
-        self._direction = 1.0
+        self._told: tuple[float, ...] = (1.0,)
 
-    def begin_episode(self, *, direction: float = 1.0, again: bool = False) -> None:
+    def begin_episode(self, *, told: tuple[float, ...] = (1.0,), again: bool = False) -> None:
         """Forget the start pose: the next observation becomes the new one.
 
         Args:
-            direction: Of the task at hand, in [-1, 1].
+            told: Which task is at hand, in [-1, 1]; nobody reads it where there is only one.
             again: The same task is tried again from where the last try ended: the start pose is still that of the first
                 try, so that what is measured from it, as the gate of success does, means the same.
         """
-        if not again or direction != self._direction:
+        if not again or told != self._told:
             self._beginning = {}
-        self._direction = direction
+        self._told = told
 
     def observe(self, snapshot: Snapshot, stamp_ns: int) -> Observation:
         """Build the observation of the control tick at `stamp_ns`.
@@ -85,7 +85,7 @@ class Observer:
         """
         self._spec.check_images(dict(snapshot.images))
         for arm, state in snapshot.states.items():
-            self._beginning.setdefault(arm, Beginning(pose=state.T_base_tcp, direction=self._direction))
+            self._beginning.setdefault(arm, Beginning(pose=state.T_base_tcp, told=self._told))
         parts = []
         for field, arm, reader in self._fields:
             value = reader(snapshot.states[arm], self._beginning[arm])
@@ -107,6 +107,8 @@ def _resolve(field: ProprioField, spec: Spec) -> tuple[ProprioField, str, Reader
     arms = [arm.name for arm in spec.arms]
     if field.name == BASE:  # nobody senses it: whoever asks the base policy fills it in
         return field, arms[0], lambda *_: np.zeros(field.size)
+    if field.name == TASK:
+        return field, arms[0], READERS[DIRECTION]
     arm, name = field.name.split(".", 1) if "." in field.name else (arms[0], field.name)
     if name not in READERS or arm not in arms:
         raise SpecError(

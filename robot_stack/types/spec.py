@@ -22,6 +22,8 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 """Order of a twist: linear then angular, in the end-effector frame."""
 DIRECTION = "direction"
 """Proprio field of size 1 that says which way a task goes: 1 as it is told, -1 back."""
+TASK = "task"
+"""Proprio field of a run of several tasks, an entry for each: 1 in that of the task at hand, else 0."""
 BASE = "base"
 """Proprio field with the action that the run's base policy proposes, as large as an action; the last one."""
 MAX_PARTS = 64

@@ -113,7 +113,7 @@ class EpisodeHeader:
         started_unix_s: Wall-clock start, seconds since the epoch.
         seed: Seed of the reset, or -1 where an operator placed the objects.
         level: Of the help protocol at which it was run, 0 to 3.
-        reset: Where it starts. Success is reported for the first task, over starts that nobody chose.
+        reset: Where it starts. Success is reported for all tasks but a way back, over starts that nobody chose.
     """
 
     episode_id: str
@@ -131,8 +131,13 @@ class EpisodeHeader:
 
     @property
     def first_task(self) -> bool:
-        """Return whether it is of the first task, which reports are about; the others lead back to its start."""
+        """Return whether it is of the first task of its run."""
         return self.task_id == self.task
+
+    @property
+    def goes_back(self) -> bool:
+        """Return whether it is of a task's way back, which leads to its start and which no figure is about."""
+        return self.task_id == back_id(self.task)
 
 
 def back_id(task: str) -> str:

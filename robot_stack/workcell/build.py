@@ -82,6 +82,7 @@ def build_world(resolved: ResolvedRun) -> World:
         task=resolved.task.name,
         scene=resolved.task.simulated,
         config=scene_settings(resolved),
+        others=other_settings(resolved),
         randomise=resolved.section(f"task.sim.{KEY}", RandomiseConfig),
     )
 
@@ -111,13 +112,41 @@ def scene_settings(resolved: ResolvedRun) -> Any:
     return settings
 
 
+def other_settings(resolved: ResolvedRun) -> dict[str, Any]:
+    """Check the settings of the other tasks of a run in the same simulated scene, and return them by task id.
+
+    Raises:
+        ConfigError: If one does not fit, or would make another scene than the first task's.
+    """
+    entry, found = find_task(resolved.task.simulated), {}
+    alike = set(entry.config.model_fields) - set(entry.goals)
+    wanted = scene_settings(resolved)
+    for index, other in enumerate(resolved.task.others):
+        key = f"task.others.{index}.sim"
+        settings = resolved.section(key, entry.config, without=KEY)
+        for name in sorted(alike):
+            have, must_be = getattr(settings, name), getattr(wanted, name)
+            if have != must_be:
+                may = ", ".join(entry.goals) or "nothing"
+                text = (
+                    f"{name} of task {other.name} is {have}, must be {must_be} as in {resolved.task.name}: both are in "
+                    f"one scene, and may differ in {may}; make them alike"
+                )
+                raise ConfigError(str(resolved.mistake(f"{key}.{name}", text)))
+        if resolved.section(f"{key}.{KEY}", RandomiseConfig) != resolved.section(f"task.sim.{KEY}", RandomiseConfig):
+            text = f"{KEY} of task {other.name} must be as in {resolved.task.name}, in one scene; make it alike"
+            raise ConfigError(str(resolved.mistake(f"{key}.{KEY}", text)))
+        found[other.name] = settings
+    return found
+
+
 def check_scene(resolved: ResolvedRun) -> None:
     """Refuse a simulated scene's settings and cameras that do not fit; an arm from elsewhere is not built for that.
 
     Raises:
         ConfigError: With the place of the first mistake.
     """
-    scene_settings(resolved)
+    other_settings(resolved)
     if any(isinstance(robot, SimRobot) and robot.twin is not None for robot in resolved.robots.values()):
         return
     model = build_world(resolved).model
@@ -138,7 +167,8 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     entry, scales = find_task(resolved.task.simulated), np.array([space.full_scale(name) for name in names])
     name = resolved.task.name
     back = {} if entry.back_hands is None else {back_id(name): entry.back_hands(config, rng, scales)}
-    return ScriptedOperator(config, rng, {name: entry.hands(config, rng, scales), **back}, names)
+    hands = {task_id: entry.hands(config, rng, scales) for task_id in resolved.task.equal_ids}
+    return ScriptedOperator(config, rng, hands | back, names)
 
 
 def build_local_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> SimulatedCell:

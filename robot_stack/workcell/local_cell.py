@@ -181,7 +181,7 @@ class LocalCell:
         self._world.turn(turn.id)
         self._operator.begin(Role.WATCH, turn.id)
         self._task_id = turn.id
-        self._observer.begin_episode(direction=turn.direction, again=not scene)
+        self._observer.begin_episode(told=turn.told, again=not scene)
         for _ in range(3):
             self._tick()
         for _ in range(AGAIN_TICKS):  # a reset turns the clock back: the filter settles first

@@ -11,6 +11,7 @@ under the table, where no camera sees it and nothing touches it: pictures and ph
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import mujoco
 import numpy as np
@@ -58,6 +59,8 @@ class PegInsert:
     """The peg insertion as a simulated task; see `sim.scene.Task`."""
 
     name = "peg_insert"
+    goal = "socket"
+    """Body of the socket that the peg goes into."""
 
     def __init__(self, config: PegInsertConfig) -> None:
         self._config = config
@@ -156,7 +159,7 @@ class PegInsert:
 
     def tip_in_socket(self, data: mujoco.MjData) -> np.ndarray:
         """Return the centre of the peg's tip in the socket's frame [m], shape (3,)."""
-        peg, socket = data.body("peg"), data.body("socket")
+        peg, socket = data.body("peg"), data.body(self.goal)
         tip = peg.xpos + peg.xmat.reshape(3, 3) @ [0.0, 0.0, self._config.peg_below_tcp_m]
         return socket.xmat.reshape(3, 3).T @ (tip - socket.xpos)
 
@@ -186,7 +189,7 @@ class PegInsert:
         over_hole = max(abs(x), abs(y)) < (config.peg_side_m + config.clearance_m) / 2
         depth = min(max(0.0, sunk), config.insert_depth_m) if over_hole else 0.0
         lift = 0.0 if over_hole else max(0.0, sunk)
-        axis = data.body("socket").xmat.reshape(3, 3).T @ data.body("peg").xmat.reshape(3, 3)[:, 0]
+        axis = data.body(self.goal).xmat.reshape(3, 3).T @ data.body("peg").xmat.reshape(3, 3)[:, 0]
         quarter = np.pi / 2
         yaw = (np.arctan2(axis[1], axis[0]) + quarter / 2) % quarter - quarter / 2
         beside = float(np.hypot(x, y)) + YAW_WEIGHT_M_RAD * abs(float(yaw))
@@ -194,7 +197,7 @@ class PegInsert:
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
         """Return the TCP's position and yaw with the peg fully inserted; see `sim.scene.Task`."""
-        socket = data.body("socket")
+        socket = data.body(self.goal)
         yaw = Rotation.from_matrix(socket.xmat.reshape(3, 3)).as_euler("xyz")[2]
         return np.array([[*socket.xpos[:2], self._config.peg_below_tcp_m + 0.003, yaw]])
 
@@ -243,6 +246,47 @@ REACH_M = (0.085, 0.10)
 """How far from the middle of the task the second socket may stand, along x and y: within the cell's workspace."""
 
 
+class PegTwoSocketsConfig(PegInsertConfig):
+    """The geometry and randomisation of the peg insertion with two sockets, and which of them is meant."""
+
+    socket: Literal["blue", "green"] = Field("blue", description="the one that the peg goes into")
+
+
+class PegTwoSockets(PegInsert):
+    """The peg insertion with two sockets on the table, either of which is a task; see `sim.scene.Task`."""
+
+    name = "peg_two_sockets"
+
+    def __init__(self, config: PegTwoSocketsConfig) -> None:
+        super().__init__(config)
+        self.goal = {"blue": "socket", "green": "decoy"}[config.socket]
+
+    def add_to(self, spec: mujoco.MjSpec) -> None:
+        """Add what the peg insertion has, then the green socket."""
+        super().add_to(spec)
+        self.add_socket(spec, "decoy", GREEN)
+
+    def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Draw the pose of both sockets, and the light."""
+        super().place(model, data, rng)
+        place_beside(model, data, rng, self._config)
+
+
+def place_beside(model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator, config: PegInsertConfig) -> None:
+    """Place the green socket within reach, at a random side of the blue one; towards the middle there always is one."""
+    blue = data.mocap_pos[model.body("socket").mocapid[0], :2]
+    away = np.array(config.centre_m) - blue
+    for spread in np.linspace(np.pi, 0.0, 20):
+        angle = np.arctan2(away[1], away[0]) + rng.uniform(-1, 1) * spread
+        place = blue + rng.uniform(*APART_M) * np.array([np.cos(angle), np.sin(angle)])
+        if (np.abs(place - config.centre_m) <= REACH_M).all():
+            break
+    mocap = model.body("decoy").mocapid[0]
+    data.mocap_pos[mocap] = [*place, 0.0]
+    yaw = rng.uniform(-1, 1) * config.socket_yaw_rad
+    data.mocap_quat[mocap] = [np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]
+
+
 class TwoSockets:
     """The peg insertion with a second socket as a simulated task; see `sim.scene.Task`.
 
@@ -279,24 +323,13 @@ class TwoSockets:
         """Draw socket pose and light as in the dry run, from the same draws; then place the second socket."""
         self._one.place(model, data, rng)
         own = rng.spawn(1)[0]  # leaves `rng` as it is: start poses stay those of the dry run
-        mocap = model.body("decoy").mocapid[0]
-        blue = data.mocap_pos[model.body("socket").mocapid[0]]
-        data.mocap_pos[mocap] = self._beside(blue, own) if self.decoy_wanted else [*blue[:2], OUT_OF_SIGHT_M]
-        yaw = own.uniform(-1, 1) * self._config.socket_yaw_rad
-        data.mocap_quat[mocap] = [np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]
+        place_beside(model, data, own, self._config)
+        if not self.decoy_wanted:
+            blue = data.mocap_pos[model.body("socket").mocapid[0]]
+            data.mocap_pos[model.body("decoy").mocapid[0]] = [*blue[:2], OUT_OF_SIGHT_M]
 
     def decoy_in_base(self, data: mujoco.MjData) -> np.ndarray:
         """Return the TCP's x, y, z [m] and yaw [rad] with the peg in the second socket, shape (4,)."""
         decoy = data.body("decoy")
         rotation = decoy.xmat.reshape(3, 3)
         return np.array([*decoy.xpos[:2], self.goal_poses(data)[0, 2], np.arctan2(rotation[1, 0], rotation[0, 0])])
-
-    def _beside(self, blue: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a place within reach, at a random side of the first socket; towards the middle there always is one."""
-        away = np.array(self._config.centre_m) - blue[:2]
-        for spread in np.linspace(np.pi, 0.0, 20):
-            angle = np.arctan2(away[1], away[0]) + rng.uniform(-1, 1) * spread
-            place = blue[:2] + rng.uniform(*APART_M) * np.array([np.cos(angle), np.sin(angle)])
-            if (np.abs(place - self._config.centre_m) <= REACH_M).all():
-                break
-        return np.array([*place, 0.0])

@@ -52,15 +52,12 @@ def test_a_name_that_does_not_exist_lists_those_that_do(root: Path, edit: Edit) 
 def test_a_reference_is_a_name_and_never_a_path(name: str, root: Path, edit: Edit) -> None:
     edit("runs/peg_insert.yaml", "task: peg_insert", f"task: '{name}'")
     (line,) = refusal(root)
-    assert (
-        "task: input should be one of cable_plug, cube_in_bowl, drawer, mountain_car, peg_in_and_out, peg_insert"
-        in line
-    )
+    assert "task: input should be one of cable_plug, cube_in_bowl, drawer, mountain_car, peg_blue, peg_green, " in line
 
 
 def test_an_unknown_run_lists_the_runs(root: Path) -> None:
-    runs = "cable_plug, drawer, fr3_table, mountain_car, peg_in_and_out, peg_insert, pick_insert, so101_table, "
-    runs += "two_arm_insert, ur5e_table, ur5e_twin"
+    runs = "cable_plug, drawer, fr3_table, mountain_car, peg_in_and_out, peg_insert, peg_two_sockets, pick_insert, "
+    runs += "so101_table, two_arm_insert, ur5e_table, ur5e_twin"
     with pytest.raises(ConfigError, match=rf"input should be one of {runs} in .*did you mean 'peg_insert'"):
         load_run("peg_inset", root=root)
 

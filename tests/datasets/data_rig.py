@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import signal
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -114,7 +114,7 @@ def there_and_back(root: Path) -> StoreView:
     spec = made_spec(side_px=64)
     there, back = (made_episode(f"00000{number}-demo-a", spec, steps=5) for number in range(2))
     header = replace(back.header, reset=ResetType.CARRIED, task_id=back_id(back.header.task))
-    return write_folder(root, [there, replace(back, header=header)], back_text="put it back")
+    return write_folder(root, [there, replace(back, header=header)], others={header.task_id: "put it back"})
 
 
 def label(episode_id: str, verdict: Verdict, source: LabelSource = LabelSource.OPERATOR, at: float = 1.0) -> Label:
@@ -132,13 +132,13 @@ def write_folder(
     root: Path,
     episodes: Sequence[StoredEpisode],
     labels: Sequence[Label] = (),
-    back_text: str = "",
+    others: Mapping[str, str] | None = None,
     marks: Sequence[StageMark] = (),
 ) -> StoreView:
     """A folder of episodes on disk."""
     (root / "episodes").mkdir(parents=True)
     spec = episodes[0].spec
-    store = NewStore(root=root, spec=spec, task=TASK, text=TEXT, back_text=back_text, labels=list(labels))
+    store = NewStore(root=root, spec=spec, task=TASK, text=TEXT, others=dict(others or {}), labels=list(labels))
     store.marks += marks
     for episode in episodes:
         store.write(episode)

@@ -20,7 +20,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.spec import CameraSpec
-from robot_stack.types.transition import EndReason, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeKind, back_id
 from tests.datasets.data_rig import (
     TEXT,
     assert_same_episode,
@@ -104,7 +104,7 @@ def test_the_way_back_is_told_in_its_own_words(tmp_path: Path) -> None:
     assert [set(rows["task_index"][:5]), set(rows["task_index"][5:])] == [{0}, {1}]
     import_lerobot(tmp_path / "out", tmp_path / "b", like=None, on_episode=quiet)
     again = open_store(tmp_path / "b")
-    assert (again.text, again.back_text) == (view.text, "put it back")
+    assert (again.text, again.others) == (view.text, {back_id(view.task): "put it back"})
 
 
 def test_who_moved_each_of_two_arms_comes_back(tmp_path: Path) -> None:

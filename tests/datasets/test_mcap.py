@@ -13,6 +13,7 @@ from robot_stack.datasets.bag import messages
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
+from robot_stack.types.transition import back_id
 from tests.datasets.data_rig import (
     assert_same_episode,
     contents,
@@ -59,7 +60,7 @@ def test_the_way_back_is_told_in_its_own_words(tmp_path: Path) -> None:
     export_mcap(view, view.episodes, tmp_path / "out", on_episode=quiet)
     import_mcap(tmp_path / "out", tmp_path / "b", on_episode=quiet)
     again = open_store(tmp_path / "b")
-    assert (again.text, again.back_text) == (view.text, "put it back")
+    assert (again.text, again.others) == (view.text, {back_id(view.task): "put it back"})
 
 
 def test_who_moved_each_of_two_arms_comes_back(tmp_path: Path) -> None:

@@ -237,8 +237,8 @@ def test_a_job_survives_its_way_to_the_other_process(tmp_path: Path) -> None:
         orders=(Order(0, "f", 1, 0.5),),
     )  # fmt: skip
     tasks = {
-        "there": TaskToFit(text="put it in\n", direction=1.0, episodes=(staged, failed), preferences={"people": 1}),
-        "back": TaskToFit(text="pull it out", direction=-1.0, episodes=(failed,)),
+        "there": TaskToFit(text="put it in\n", told=(1.0,), episodes=(staged, failed), preferences={"people": 1}),
+        "back": TaskToFit(text="pull it out", told=(-1.0,), episodes=(failed,)),
     }
     job = FitJob(folder=tmp_path, tasks=tasks, column=2, settings=TINY, seed=3)
     again = FitJob.from_bytes(job.to_bytes())

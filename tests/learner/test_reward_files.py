@@ -64,7 +64,7 @@ def test_a_model_per_task_scores_each_by_its_own_part_and_comes_back(tmp_path: P
     quiet = dict(seed=0, on_step=lambda *_: None)
     there, _, _ = fit_reward(episodes(), TINY, text="open the drawer", **quiet)
     back, _, _ = fit_reward(episodes()[::-1], TINY, text="close the drawer", **quiet)
-    model = ModelPerTask({"in": there, "out": back}, {"in": 1.0, "out": -1.0}, column=-1)
+    model = ModelPerTask({"in": there, "out": back}, {"in": (1.0,), "out": (-1.0,)}, column=-1)
     save_reward(tmp_path / "reward.safetensors", model)
     again = load_reward(tmp_path / "reward.safetensors", model.version, TINY)
     assert isinstance(again, ModelPerTask)

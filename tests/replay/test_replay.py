@@ -553,3 +553,27 @@ def test_the_monte_carlo_return_counts_missed_ticks() -> None:
         batch = sample(replay, gamma=0.5)
         found = {int(t): float(value) for t, value in zip(batch.frame, batch.mc_return)}
         assert found == {0: 0.5**5, 2: 0.5, 3: 1.0}
+
+
+def test_of_several_tasks_each_gives_as_many_expert_and_as_many_online_rows() -> None:
+    replay = Replay(SPEC, task_ids=("a", "b", "c"))
+    lengths = {"a": 3, "b": 40}  # of c there is nothing yet
+    for number, (task_id, length) in enumerate(lengths.items()):
+        for kind, source in ((EpisodeKind.DEMO, H), (EpisodeKind.ONLINE, P)):
+            name = f"{number}-{kind.value}"
+            replay.begin(replace(header_of(name, kind), task_id=task_id))
+            for step in steps_of(SPEC, name, [source] * length, EndReason.SUCCESS):
+                replay.add_step(step)
+    draw = replay.draw(np.random.default_rng(0), 40, gamma=0.9)
+    of_task = np.array([int(replay.frames.episode_ids[at][0]) for at in replay.frames.column("episode")[draw.rows]])
+    for of_pool in (draw.expert, ~draw.expert):
+        assert np.bincount(of_task[of_pool]).tolist() == [10, 10]
+
+
+def test_of_one_task_the_rows_drawn_are_what_they_were() -> None:
+    plain, told = Replay(SPEC), Replay(SPEC, task_ids=(TASK,))
+    for replay in (plain, told):
+        add(replay, "a", [H] * 9, kind=EpisodeKind.DEMO, end=EndReason.SUCCESS)
+        add(replay, "b", [P] * 9)
+    first, second = (replay.draw(np.random.default_rng(3), 64, gamma=0.9).rows for replay in (plain, told))
+    np.testing.assert_array_equal(first, second)

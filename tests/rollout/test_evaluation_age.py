@@ -36,3 +36,13 @@ def test_where_nobody_measured_it_the_slowest_camera_says_it(tmp_path: Path) -> 
 def test_the_result_says_how_old_they_were() -> None:
     result = Evaluation(successes=[True, False], durations_s=[4.0, 12.0], ages_s=[0.0, 0.04, 0.04])
     assert result.summary()["observation_age_ms"] == 40.0
+
+
+def test_the_result_counts_each_of_several_tasks_and_one_task_alone_once() -> None:
+    took = {"successes": [True, False, True], "durations_s": [4.0, 8.0, 6.0], "ages_s": []}
+    told = Evaluation(**took, task_ids=["blue", "green", "blue"]).summary()
+    assert (told["episodes"], told["success"], told["cycle_s"]) == (3, 2, 5.0)
+    blue, green = told["tasks"]["blue"], told["tasks"]["green"]
+    assert (blue["episodes"], blue["success"], blue["cycle_s"]) == (2, 2, 5.0)
+    assert (green["episodes"], green["success"], green["cycle_s"]) == (1, 0, None)
+    assert "tasks" not in Evaluation(**took, task_ids=["blue"] * 3).summary()

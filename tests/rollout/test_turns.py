@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.stored_episode import header_from
 from robot_stack.rollout.control_loop import EpisodeOutcome
-from robot_stack.rollout.task_schedule import TaskSchedule, Turn, run_in_turn
+from robot_stack.rollout.task_schedule import Carried, RoundRobin, TaskSchedule, Turn, run_in_turn, schedule_of
 from robot_stack.transport.codec import decode_header, encode_header
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
@@ -22,19 +22,26 @@ NOMINAL, CARRIED, BACK = Turn("in", fresh=True), Turn("in", fresh=False), Turn("
 
 
 def in_turn(every: int = 25, tries: int = 3) -> TaskSchedule:
-    return TaskSchedule(["in", "out"], every=every, tries=tries)
+    return Carried(["in", "out"], every=every, tries=tries)
 
 
 def starts(turns: TaskSchedule, went: list[bool]) -> list[Turn]:
     found = []
-    for success in went:
-        found.append(turns.next())
+    for number, success in enumerate(went):
+        found.append(turns.next(number))
         turns.ended(found[-1], success=success)
-    return [*found, turns.next()]
+    return [*found, turns.next(len(went))]
 
 
 def test_a_task_without_a_way_back_starts_anew_each_time() -> None:
-    assert starts(TaskSchedule(["in"]), [True, False, True]) == [NOMINAL] * 4
+    assert starts(RoundRobin(["in"]), [True, False, True]) == [NOMINAL] * 4
+
+
+def test_several_tasks_begin_anew_one_after_the_other_however_they_went_and_after_a_restart() -> None:
+    found = starts(RoundRobin(["a", "b", "c"]), [True, False, False, True])
+    assert [turn.task_id for turn in found] == ["a", "b", "c", "a", "b"]
+    assert all(turn.fresh for turn in found)
+    assert RoundRobin(["a", "b", "c"]).next(4) == found[4]
 
 
 def test_where_one_ends_the_other_begins() -> None:
@@ -42,7 +49,7 @@ def test_where_one_ends_the_other_begins() -> None:
 
 
 def test_of_three_tasks_each_begins_where_the_one_before_ended() -> None:
-    found = starts(TaskSchedule(["a", "b", "c"], every=9, tries=9), [True, True, False, True, True])
+    found = starts(Carried(["a", "b", "c"], every=9, tries=9), [True, True, False, True, True])
     assert [turn.task_id for turn in found] == ["a", "b", "c", "c", "a", "b"]
 
 
@@ -87,25 +94,25 @@ def test_a_way_back_begins_only_at_a_done_task_or_at_a_failed_way_back(went, eve
 )
 def test_the_persons_word_decides_whether_it_was_done(told: EpisodeOutcome, following: Turn) -> None:
     turns = in_turn()
-    assert run_in_turn(turns, turns.next(), lambda: told) is told
-    assert turns.next() == following
+    assert run_in_turn(turns, turns.next(0), lambda: told) is told
+    assert turns.next(0) == following
 
 
 def test_an_episode_that_could_not_be_run_leaves_a_scene_that_must_be_put_back() -> None:
     turns = in_turn()
-    run_in_turn(turns, turns.next(), lambda: outcome(EndReason.SUCCESS))
+    run_in_turn(turns, turns.next(0), lambda: outcome(EndReason.SUCCESS))
 
     def fails() -> EpisodeOutcome:
         raise RobotError("nobody has said that it is done")
 
     with pytest.raises(RobotError):
-        run_in_turn(turns, turns.next(), fails)
-    assert turns.next() == NOMINAL
+        run_in_turn(turns, turns.next(0), fails)
+    assert turns.next(0) == NOMINAL
 
 
 def test_a_configured_way_back_is_the_second_of_two_tasks_with_ids() -> None:
     task = load_run("peg_in_and_out").task
-    assert [(turn.id, turn.direction) for turn in task.turns] == [("peg_insert", 1.0), ("peg_insert_back", -1.0)]
+    assert [(turn.id, turn.told) for turn in task.turns] == [("peg_insert", (1.0,)), ("peg_insert_back", (-1.0,))]
     assert task.turn(None) == task.turn("peg_insert") == task.turns[0]
     assert [turn.id for turn in load_run("peg_insert").task.turns] == ["peg_insert"]
     with pytest.raises(SpecError, match="task id is 'out', must be one of peg_insert, peg_insert_back"):
@@ -114,9 +121,9 @@ def test_a_configured_way_back_is_the_second_of_two_tasks_with_ids() -> None:
 
 def test_the_schedule_of_a_configured_task_is_as_long_as_its_file_says() -> None:
     went = [True] * 10
-    fresh = [turn.fresh for turn in starts(TaskSchedule.of(load_run("peg_in_and_out").task), went)]
+    fresh = [turn.fresh for turn in starts(schedule_of(load_run("peg_in_and_out").task), went)]
     assert fresh == [True] + 9 * [False] + [True]
-    assert all(turn.fresh for turn in starts(TaskSchedule.of(load_run("peg_insert").task), went))
+    assert all(turn.fresh for turn in starts(schedule_of(load_run("peg_insert").task), went))
 
 
 def header(**changes: object) -> EpisodeHeader:

@@ -108,7 +108,7 @@ def test_a_non_finite_reading_never_becomes_an_observation():
 def test_the_direction_is_one_and_on_the_way_back_minus_one():
     observer = Observer(spec((("tcp_pose", 6), ("direction", 1))))
     assert observer.observe(snapshot(state(Pose.identity())), 1).proprio[6] == 1.0
-    observer.begin_episode(direction=-1.0)
+    observer.begin_episode(told=(-1.0,))
     assert observer.observe(snapshot(state(Pose.identity())), 2).proprio[6] == -1.0
     observer.begin_episode()
     assert observer.observe(snapshot(state(Pose.identity())), 3).proprio[6] == 1.0
@@ -116,7 +116,7 @@ def test_the_direction_is_one_and_on_the_way_back_minus_one():
 
 def test_two_arms_have_one_direction():
     observer = Observer(spec((("direction", 1), ("left.gripper", 1)), ("left", "right")))
-    observer.begin_episode(direction=-1.0)
+    observer.begin_episode(told=(-1.0,))
     both = snapshot(state(Pose.identity(), "left"), state(Pose.identity(), "right"))
     np.testing.assert_allclose(observer.observe(both, 1).proprio, [-1.0, 0.25])
 
@@ -124,9 +124,9 @@ def test_two_arms_have_one_direction():
 def test_a_second_try_is_measured_from_where_the_first_began():
     observer = Observer(spec((("tcp_pose", 6), ("direction", 1))))
     there = Pose(position_m=np.ones(3), quaternion_xyzw=np.array([0, 0, 0, 1.0]))
-    observer.begin_episode(direction=-1.0)
+    observer.begin_episode(told=(-1.0,))
     observer.observe(snapshot(state(Pose.identity())), 1)
-    observer.begin_episode(direction=-1.0, again=True)
+    observer.begin_episode(told=(-1.0,), again=True)
     np.testing.assert_allclose(observer.observe(snapshot(state(there)), 2).proprio[:3], 1.0)
     observer.begin_episode(again=True)  # the other way begins where it begins
     assert not observer.observe(snapshot(state(there)), 3).proprio[:6].any()

@@ -44,7 +44,7 @@ def find_data(name: str) -> StoreView:
             if not paths.resolved.is_file():
                 return open_store(paths.store.root)
             task = load_resolved(paths.resolved).task
-            return open_store(paths.store.root, task.text, task.backward.text if task.backward else None)
+            return open_store(paths.store.root, task.text, {turn.id: turn.text for turn in task.turns[1:]})
         if StorePaths(candidate).identity.is_file():
             return open_store(candidate)
     paths = RunPaths(Path(name))

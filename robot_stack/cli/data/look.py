@@ -54,7 +54,7 @@ def data_show(name: str, episode: str | None) -> Said:
         "folder": str(view.root),
         "task": view.task,
         "text": view.text,
-        **({"back_text": view.back_text} if view.back_text else {}),
+        **({"others": dict(view.others)} if view.others else {}),
         "spec": json.loads(spec.to_json()),
         "digest": spec.digest,
         "episodes": counts,
@@ -67,7 +67,8 @@ def data_show(name: str, episode: str | None) -> Said:
     cameras = ", ".join(f"{camera.name} {camera.width_px}x{camera.height_px}" for camera in spec.cameras)
     proprio = ", ".join(f"{field.name} {field.size}" for field in spec.proprio)
     lines = [
-        f"{view.root}: {view.task}, {view.text!r}" + (f" and back, {view.back_text!r}" if view.back_text else ""),
+        f"{view.root}: {view.task}, {view.text!r}"
+        + "".join(f"; {task_id}, {text!r}" for task_id, text in view.others.items()),
         f"  arms {arms}; cameras {cameras}; proprio {proprio}; {spec.rate_hz:g} Hz",
         f"  {len(found)} episodes, {steps} steps, {human / max(steps, 1):.0%} by an operator",
     ]

@@ -164,7 +164,7 @@ def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
             if episode.header.first_task:
                 store.text = text
             else:
-                store.back_text = text
+                store.others[episode.header.task_id] = text
             check_spec(episode.spec, store.spec, f"file {file.name}")
             if task != store.task:
                 raise StoreError(f"task of {file} is {task!r}, must be {store.task!r}; import it by itself")

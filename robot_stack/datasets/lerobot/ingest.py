@@ -146,7 +146,7 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
                 if episode.header.first_task:
                     store.text = source.told(number)
                 else:
-                    store.back_text = source.told(number)
+                    store.others[episode.header.task_id] = source.told(number)
                 store.write(episode)
                 store.labels += labels
                 store.marks += marks

@@ -48,13 +48,13 @@ class TaskToFit:
 
     Attributes:
         text: What the robot is told.
-        direction: Value of the entry of a frame's inputs that says which task an episode is of.
+        told: Values of the entries of a frame's inputs that say which task an episode is of.
         episodes: Those of the task, demonstrations first.
         preferences: What became of the preferences of the run, by what happened to them, for the report.
     """
 
     text: str
-    direction: float
+    told: tuple[float, ...]
     episodes: tuple[ScoredEpisode, ...]
     preferences: Mapping[str, int] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class FitJob:
     Attributes:
         folder: Of the run; the weights are written there.
         tasks: By id, in the order of the turns.
-        column: The entry of a frame's inputs that says which of several tasks an episode is of.
+        column: The first entry of a frame's inputs that say which of several tasks an episode is of.
         settings: Of the reward model.
         seed: Of the fit.
     """
@@ -106,7 +106,7 @@ class FitJob:
         model: RewardNetwork
         (model, *others) = models.values()
         if others:
-            model = ModelPerTask(models, {name: task.direction for name, task in self.tasks.items()}, self.column)
+            model = ModelPerTask(models, {name: task.told for name, task in self.tasks.items()}, self.column)
         fitting.save_reward(RunPaths(self.folder).reward(model.version), model)
         return Fit(version=model.version, told=told)
 
@@ -124,7 +124,7 @@ class FitJob:
                 places = {"stage_starts": episode.stage_starts, "thumbnails": episode.thumbnails}
                 orders = {"name": episode.name, "orders": episode.orders}
                 episodes.append({**plain, **places, **orders, "arrays": list(own)})
-            about = {"text": task.text, "direction": task.direction, "preferences": dict(task.preferences)}
+            about = {"text": task.text, "told": task.told, "preferences": dict(task.preferences)}
             tasks[task_id] = {**about, "episodes": episodes}
         told = {
             "folder": str(self.folder),
@@ -152,7 +152,7 @@ class FitJob:
         tasks = {
             task_id: TaskToFit(
                 text=task["text"],
-                direction=task["direction"],
+                told=tuple(task["told"]),
                 episodes=tuple(map(episode, task["episodes"])),
                 preferences=task["preferences"],
             )

@@ -30,7 +30,7 @@ from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.errors import ResumeError, RewardError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Further, Preference, settled
-from robot_stack.types.spec import DIRECTION, Spec
+from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark, counting, stage_starts
 from robot_stack.types.transition import EndReason, EpisodeKind
 
@@ -160,14 +160,15 @@ class Refitter:
             orders, became = self._orders(own, preferences)
             tasks[turn.id] = TaskToFit(
                 text=turn.text,
-                direction=turn.direction,
+                told=turn.told,
                 episodes=tuple(self._scored(a, marked[a.header.episode_id], orders[a.header.episode_id]) for a in own),
                 preferences=became,
             )
+        told_by = self._task.told_by
         job = FitJob(
             folder=self._folder,
             tasks=tasks,
-            column=self._spec.part(DIRECTION).start - self._spec.proprio_size if len(tasks) > 1 else 0,
+            column=0 if told_by is None else self._spec.part(told_by).start - self._spec.proprio_size,
             settings=self._settings.for_refit() if practised else self._settings,
             seed=self._seed,
         )
@@ -235,7 +236,7 @@ class Refitter:
 
     def _starts(self, account: EpisodeAccount, marks: Iterable[StageMark], frames: int) -> tuple[int, ...]:
         """Return where an operator marked that the stages of a success begin; () unless all of them are marked."""
-        if not account.success or not account.header.first_task:
+        if not account.success or account.header.goes_back:
             return ()
         return stage_starts(counting(marks), frames, len(self._task.stages) or None)
 

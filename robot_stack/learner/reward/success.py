@@ -8,8 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from reward_models.model_per_task import nearest
 from robot_stack.config.task import SuccessConfig, TaskConfig
-from robot_stack.types.spec import DIRECTION, Spec
+from robot_stack.types.spec import Spec
 
 
 class ProprioGate:
@@ -58,21 +59,22 @@ class RulePerTask:
     """The success rules of tasks that take turns, of which proprio says which one it is.
 
     Args:
-        rules: By the value of the proprio field `direction` in the task.
-        spec: Of the cell.
+        rules: By the values of the proprio field in the task, see `TaskTurn.told`.
+        told_at: Where that field is.
     """
 
-    def __init__(self, rules: Mapping[float, SuccessRule], spec: Spec) -> None:
+    def __init__(self, rules: Mapping[tuple[float, ...], SuccessRule], told_at: slice) -> None:
         self._rules = dict(rules)
-        self._at = spec.part(DIRECTION).start
+        self._at = told_at
 
     def update(self, success: float, proprio: np.ndarray) -> bool:
         """Take the next frame, see `Rule`."""
-        told = float(proprio[self._at])
-        return self._rules[min(self._rules, key=lambda direction: abs(direction - told))].update(success, proprio)
+        return self._rules[nearest(self._rules, proprio[self._at])].update(success, proprio)
 
 
 def success_rule(task: TaskConfig, spec: Spec) -> Rule:
     """Build the success rule for one episode of a task, or of one that takes turns with it."""
-    rules = {turn.direction: SuccessRule(turn.success, spec) for turn in task.turns}
-    return RulePerTask(rules, spec) if len(rules) > 1 else rules[task.turns[0].direction]
+    rules = {turn.told: SuccessRule(turn.success, spec) for turn in task.turns}
+    if task.told_by is None:
+        return rules[()]
+    return RulePerTask(rules, spec.part(task.told_by))

@@ -225,10 +225,10 @@ class RosCell:
         link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING, task_id=turn.id).to_text()))
         request = ResetRequest(seed=seed, task_id=turn.id, scene=scene)
         make_ready(link, self._run, request, deadline_s, self._await)
-        moves = turn == self._run.task.turns[0] and any(arm.start is not None for arm in self._arms.values())
+        moves = turn.id in self._run.task.equal_ids and any(arm.start is not None for arm in self._arms.values())
         if moves:
             self._go_to_start(link, seed, deadline_s)
-        self._observer.begin_episode(direction=turn.direction, again=not scene and not moves)
+        self._observer.begin_episode(told=turn.told, again=not scene and not moves)
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or in a demo to the operator.

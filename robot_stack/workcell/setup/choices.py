@@ -81,6 +81,7 @@ def _tasks(roots: tuple[Path, ...]) -> Iterator[ExampleTask]:
             continue  # `show` tells of it whoever names it
         if (
             run is None
+            or run.task.others  # a copy of it would want files of several tasks
             or run.task.name in seen
             or not all(isinstance(each, DriverRobot) for each in run.robots.values())
         ):
