@@ -11,7 +11,7 @@ from robot_stack.nodes.qos import LATCHED, NEWEST
 
 
 class Rogue(StackNode):
-    """Says nothing; being there is enough."""
+    """Sends nothing; being there is enough."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("rogue", settings.namespace)
@@ -19,6 +19,7 @@ class Rogue(StackNode):
         self.create_publisher(TwistStamped, topics.command(arm), NEWEST)
         self.create_subscription(JointState, topics.state(arm), lambda _: None, LATCHED)
         self.create_subscription(JointState, "nobody/here", lambda _: None, NEWEST)
+        print("up", flush=True)
 
 
 sys.exit(run_node("rogue", Rogue))

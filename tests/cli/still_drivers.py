@@ -52,6 +52,7 @@ class StillDrivers(StackNode):
             self._camera(name, camera.source_topic, camera.height_px, camera.width_px, camera.rate_hz)
         joy = self.create_publisher(Joy, settings.run.teleop.topic, NEWEST)
         self.steady_timer(50.0, lambda: joy.publish(Joy(axes=[0.0] * AXES, buttons=[0] * BUTTONS)))
+        print("up", flush=True)
 
     def _arm(self, robot: DriverRobot) -> None:
         names, angles = [joint.name for joint in robot.joints], list(robot.home_rad)

@@ -14,6 +14,7 @@ import pytest
 
 from robot_stack.cli.cell import doctor
 from robot_stack.cli.cell.own_cell import Enter
+from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
@@ -22,6 +23,7 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.types.finding import Level
 from robot_stack.workcell.checkup import finding
 from robot_stack.workcell.checkup.operator import Reach
+from tests.nodes.cell_rig import START_S, wait_until
 
 RUN = load_run("peg_insert")
 
@@ -42,9 +44,10 @@ def test_the_simulated_cell_is_fit_and_the_findings_are_json(tmp_path) -> None:
     assert "the device is a script" in estop["text"]
 
 
-def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path) -> None:
+def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path, monkeypatch, capsys) -> None:
     """The folder of a cell that runs already is listened to, and nothing else is started."""
     pytest.importorskip("rclpy", reason="no ROS on this machine")
+    monkeypatch.chdir(tmp_path)
     run = load_run("peg_insert", ["cell.dds_domain=67"])
     resolved = str(RunPaths(tmp_path).resolved)
     rogue = (sys.executable, str(Path(__file__).with_name("rogue_process.py")), "--run", resolved)
@@ -53,10 +56,12 @@ def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path)
         prepared(run, tmp_path) as ready,
         Supervisor(table, environment=ready.environment, log_folder=ready.log_folder),
     ):
-        command = [sys.executable, "-m", "robot_stack.cli.main", "doctor", str(tmp_path), "--dry", "--seconds", "1.5"]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 1, result.stderr
-    lines = result.stdout.splitlines()
+        said = ready.log_folder / "rogue.log"
+        wait_until(lambda: "up" in said.read_text().splitlines(), START_S, "the second commander")
+        exit_code = main(["doctor", str(tmp_path), "--dry", "--seconds", "1.5"])
+    printed = capsys.readouterr()
+    assert exit_code == 1, printed.err
+    lines = printed.out.splitlines()
     (commanders,) = [line for line in lines if line.split()[1] == "publishers"]
     assert commanders.endswith("/sim/_wire/fr3/safety/cmd has /sim/rogue, /sim/safety, must have one; end the others")
     (mismatch,) = [line for line in lines if line.split()[1] == "qos"]
@@ -181,15 +186,16 @@ def test_nobody_is_asked_without_a_terminal(monkeypatch) -> None:
         assert Enter.on_terminal() is None
 
 
-def test_all_that_does_not_start_is_named_at_once_and_says_why(tmp_path) -> None:
+def test_all_that_does_not_start_is_named_at_once_and_says_why(tmp_path, monkeypatch, capsys) -> None:
     """A shipped cell whose drivers' message packages and devices are not here."""
     pytest.importorskip("rclpy", reason="no ROS on this machine")
-    command = [sys.executable, "-m", "robot_stack.cli.main", "doctor", "ur5e_table", "--dry", "--seconds", "1"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    monkeypatch.chdir(tmp_path)
+    exit_code = main(["doctor", "ur5e_table", "--dry", "--seconds", "1"])
+    printed = capsys.readouterr().out
     if importlib.util.find_spec("ur_dashboard_msgs") is not None:
         pytest.skip("the messages of the UR are here")
-    assert result.returncode == 1
-    failed = [line for line in result.stdout.splitlines() if line.startswith("FAIL") and line.split()[1] == "node"]
+    assert exit_code == 1
+    failed = [line for line in printed.splitlines() if line.startswith("FAIL") and line.split()[1] == "node"]
     assert any("robot ended with exit code 1: ur_dashboard_msgs/SafetyMode is missing" in line for line in failed)
     if importlib.util.find_spec("evdev") is None:
-        assert any("teleop ended with exit code 1: module evdev is missing" in line for line in failed), result.stdout
+        assert any("teleop ended with exit code 1: module evdev is missing" in line for line in failed), printed

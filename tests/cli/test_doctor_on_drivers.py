@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from ruamel.yaml import YAML
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
+from robot_stack.cli.main import main
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.profile import ros_environment
@@ -20,6 +20,7 @@ from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.finding import Level
+from tests.nodes.cell_rig import START_S, wait_until
 
 SECONDS = float(os.environ.get("DOCTOR_SECONDS", "2"))
 """The figure asked for is a minute: DOCTOR_SECONDS=60."""
@@ -86,7 +87,10 @@ def write_cell(root: Path, robot: str) -> None:
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_a_cell_with_the_arm_at_rest_is_fit(robot: str, tmp_path: Path) -> None:
+def test_a_cell_with_the_arm_at_rest_is_fit(
+    robot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The doctor in this process, which has loaded everything after the first; test_doctor.py has it as a command."""
     write_cell(tmp_path / "hardware_configs", robot)
     run = load_run("bench", root=tmp_path / "hardware_configs")
     beside = tmp_path / "drivers"
@@ -94,16 +98,15 @@ def test_a_cell_with_the_arm_at_rest_is_fit(robot: str, tmp_path: Path) -> None:
     RunPaths(beside).resolved.write_text(run.to_yaml())
     words = ("--run", str(RunPaths(beside).resolved))
     row = ProcessSpec(name="drivers", argv=(sys.executable, DRIVERS, *words), realtime=2)
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     ros = ros_environment(None, run.cell.dds_domain, beside)  # a driver's shell: Fast DDS as it comes
-    command = [sys.executable, "-m", "robot_stack.cli.main", "doctor", "bench", "--dry", "--seconds", str(SECONDS)]
-    with Supervisor((row,), environment={**environment, **ros}, log_folder=beside):
-        done = subprocess.run(
-            [*command, "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS + 120,
-            env=environment,
-        )  # fmt: skip
-    assert done.stdout, done.stderr
-    findings = json.loads(done.stdout)["findings"]
+    with Supervisor((row,), environment={**os.environ, **ros}, log_folder=beside):
+        wait_until(lambda: "up" in (beside / "drivers.log").read_text().splitlines(), START_S, "the drivers")
+        exit_code = main(["doctor", "bench", "--dry", "--seconds", str(SECONDS), "--json"])
+    printed = capsys.readouterr()
+    assert printed.out, printed.err
+    findings = json.loads(printed.out)["findings"]
     failed = {each["check"]: each["text"] for each in findings if each["level"] == Level.FAIL}
     assert not set(failed) - SLOW, failed
     drivers = [each for each in findings if each["check"] == "driver"]
@@ -111,6 +114,4 @@ def test_a_cell_with_the_arm_at_rest_is_fit(robot: str, tmp_path: Path) -> None:
     state = next(each for each in findings if each["check"] == "robot")
     assert "silent" not in state["text"], state
     assert not [each for each in findings if each["check"] == "silence"]
-    print(
-        robot, done.returncode, *(f"{each['level']} {each['check']}: {each['text']}" for each in findings), sep="\n  "
-    )
+    print(robot, exit_code, *(f"{each['level']} {each['check']}: {each['text']}" for each in findings), sep="\n  ")
