@@ -9,7 +9,9 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,12 @@ class Fact:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A fixture as it stands."""
+    """A YAML file as it stands; each caller's own, to change as it likes."""
+    return deepcopy(_parsed(path))
+
+
+@cache
+def _parsed(path: Path) -> dict[str, Any]:
     return YAML(typ="safe").load(path)
 
 
@@ -72,7 +79,7 @@ def facts_of(fixture: dict[str, Any]) -> Iterator[Fact]:
 
 def robot_on(name: str, changes: dict[str, Any]) -> DriverRobot:
     """Our file of a robot, with what its comment says to change on a distribution."""
-    said = YAML(typ="safe").load(config_root() / "robots" / f"{name}.yaml")
+    said = read(config_root() / "robots" / f"{name}.yaml")
     for field, value in changes.items():
         *parts, last = field.split(".")
         place = said

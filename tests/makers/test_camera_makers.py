@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ruamel.yaml import YAML
 
 from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.files.library import config_root
@@ -16,12 +15,13 @@ from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import CAMERAS
 from robot_stack.sensing.pixels import layout_of, view_of
 from robot_stack.types.errors import SpecError
+from tests.makers.robot_facts import read
 
 DRIVERS = sorted((Path(__file__).parent / "cameras").glob("*.yaml"), key=lambda path: path.stem)
 
 
 def facts(path: Path) -> dict[str, Any]:
-    return YAML(typ="safe").load(path)
+    return read(path)
 
 
 def ours(path: Path) -> TopicCameraConfig:

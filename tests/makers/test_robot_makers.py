@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
 from robot_stack.config.files.library import config_root
 from tests.makers.robot_facts import BEGIN, DOCS, END, FILES, Fact, facts_of, read, robot_on, table, value_of
@@ -40,7 +39,7 @@ def test_a_robot_file_says_what_the_makers_driver_says(fact: Fact, distro: str, 
 
 def test_every_robot_file_behind_a_driver_has_its_facts():
     held = {robot for path in FILES for robot in read(path)["robots"]}
-    shipped = {path.stem: YAML(typ="safe").load(path) for path in (config_root() / "robots").glob("*.yaml")}
+    shipped = {path.stem: read(path) for path in (config_root() / "robots").glob("*.yaml")}
     assert {name for name, said in shipped.items() if said["backend"] not in WITHOUT_ROS} == held
 
 

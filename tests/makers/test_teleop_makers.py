@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ruamel.yaml import YAML
 from scipy.spatial.transform import Rotation
 
 from robot_stack.config.files.library import config_root
@@ -23,6 +22,7 @@ from robot_stack.teleop.input_events import KEYS
 from robot_stack.teleop.messages import JointPacket, JoyPacket, quest_inputs
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import TeleopSample
+from tests.makers.robot_facts import read
 
 MAKERS = sorted((Path(__file__).parent / "teleop").glob("*.yaml"), key=lambda path: path.stem)
 POSES = ("quest_pose", "quest2ros")
@@ -31,7 +31,7 @@ MS = 1_000_000
 
 
 def facts(name: str) -> dict[str, Any]:
-    return YAML(typ="safe").load(Path(__file__).parent / "teleop" / f"{name}.yaml")
+    return read(Path(__file__).parent / "teleop" / f"{name}.yaml")
 
 
 def ours(name: str, *overrides: str) -> TeleopConfig:
