@@ -110,7 +110,7 @@ def test_what_was_stored_scores_alike_and_damage_is_told(tmp_path: Path) -> None
     tensors, texts = model.stored()
     with pytest.raises(RewardError, match="its file is damaged or of other settings"):
         restore({**tensors, "labels": tensors["labels"] + 0.1}, texts, CONFIG)
-    with pytest.raises(RewardError, match="lacks .'labels'., must be written by this program"):
+    with pytest.raises(RewardError, match=r"lacks .'labels'., must be written by this program"):
         restore({name: t for name, t in tensors.items() if name != "labels"}, texts, CONFIG)
     with pytest.raises(RewardError, match="is damaged or of other settings"):
         restore(tensors, texts, OtrConfig(points=8))
