@@ -51,6 +51,10 @@ QUICK_CLONE = {
     "residual": "algorithm.settings.base_updates=100",
 }
 """What is cloned first must fit into the updates before online training."""
+TASK = "peg_insert"
+"""The run of a dry run that names none."""
+MADE_BY = "MAKELEVEL"
+"""Set by make for what it starts."""
 POLL_S = 0.5
 MEMORY_S = 5.0
 
@@ -89,7 +93,7 @@ class DryRun:
 def run(
     name: str,
     seed: int = 0,
-    task: str = "peg_insert",
+    task: str = TASK,
     algorithm: str | None = None,
     quick: bool = False,
     plain: bool = False,
@@ -181,16 +185,18 @@ def _again(
     overrides: Sequence[str],
     root: Path | None,
 ) -> str:
-    """Return the command that goes on with this run; make has no word for settings of one's own."""
-    if overrides or root is not None:
-        words = ["robot-stack", "sim", "--name", name, "--seed", str(seed), "--task", task]
+    """Return the command that goes on with this run, of make where make began it and has words for all of it."""
+    if MADE_BY not in os.environ or overrides or root is not None:
+        words = ["robot-stack", "sim", "--name", name]
+        words += ["--seed", str(seed)] if seed else []
+        words += ["--task", task] if task != TASK else []
         words += ["--algorithm", algorithm] if algorithm is not None else []
         words += ["--quick"] if quick else []
         words += ["--root", str(root)] if root is not None else []
         return shlex.join([*words, *(word for each in overrides for word in ("--set", each))])
     said = {
         "SEED": str(seed) if seed else None,
-        "TASK": task if task != "peg_insert" else None,
+        "TASK": task if task != TASK else None,
         "ALGORITHM": algorithm,
         "QUICK": "1" if quick else None,
     }

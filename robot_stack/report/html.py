@@ -225,12 +225,12 @@ def _grouped(reasons: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _commands(record: RunRecord, name: str) -> str:
-    task = f" TASK={record.resolved.name} SEED={record.resolved.run.seed}" if record.resolved else ""
+    task = f" --task {record.resolved.name} --seed {record.resolved.run.seed}" if record.resolved else ""
     resumes = len(of_kind(record.rows, ResumeRow))
     told = f"<p>Times the learner was resumed: {resumes}.</p>" if resumes else ""
     lines = (
         "# go on where this run stopped, or do again what is missing",
-        f"make sim NAME={name}{task}",
+        f"robot-stack sim --name {name}{task}",
         "# the policy on held-out resets, without an operator",
         f"robot-stack eval {name} --episodes 100",
         "# this page again",

@@ -27,17 +27,33 @@ exit 1
 
 
 @pytest.mark.parametrize(
-    ("options", "command"),
+    ("options", "by_make", "typed"),
     [
-        (("--name", "mine"), "make sim NAME=mine"),
-        (("--seed", "3", "--algorithm", "bc", "--quick"), "make sim NAME=sim SEED=3 ALGORITHM=bc QUICK=1"),
-        (("--task", "peg_in_and_out"), "make sim NAME=sim TASK=peg_in_and_out"),
+        (("--name", "mine"), "make sim NAME=mine", "robot-stack sim --name mine"),
+        (
+            ("--seed", "3", "--algorithm", "bc", "--quick"),
+            "make sim NAME=sim SEED=3 ALGORITHM=bc QUICK=1",
+            "robot-stack sim --name sim --seed 3 --algorithm bc --quick",
+        ),
+        (
+            ("--task", "peg_in_and_out"),
+            "make sim NAME=sim TASK=peg_in_and_out",
+            "robot-stack sim --name sim --task peg_in_and_out",
+        ),
     ],
 )
-def test_an_ended_dry_run_says_how_to_go_on(options, command: str, monkeypatch, tmp_path: Path, capsys) -> None:
+@pytest.mark.parametrize("made", [True, False], ids=["by make", "typed"])
+def test_an_ended_dry_run_says_how_to_go_on(
+    options, by_make: str, typed: str, made: bool, monkeypatch, tmp_path: Path, capsys
+) -> None:
     def ended(*_: object) -> None:
         raise KeyboardInterrupt
 
+    if made:
+        monkeypatch.setenv("MAKELEVEL", "1")
+    else:
+        monkeypatch.delenv("MAKELEVEL", raising=False)  # as in a folder where there is no Makefile
+    command = by_make if made else typed
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sim, "train_online", ended)
     assert main(["sim", "--plain", *options]) == INTERRUPTED

@@ -71,6 +71,7 @@ class Watcher(threading.Thread):
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_page_stays_up_through_evaluation_and_report(monkeypatch, tmp_path: Path, fails: bool) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MAKELEVEL", raising=False)
     folder = tmp_path / "runs" / "sim"
     watcher = Watcher(folder)
 
@@ -109,7 +110,7 @@ def test_the_page_stays_up_through_evaluation_and_report(monkeypatch, tmp_path: 
     said = watcher.bye["banner"]
     if fails:
         assert said["word"] == "RUN FAILED"
-        assert said["now"] == "Next: make sim NAME=sim"
+        assert said["now"] == "Next: robot-stack sim --name sim"
     else:
         assert said["word"] == "RUN ENDED"
         assert "Policy: 19 of 20." in said["why"]

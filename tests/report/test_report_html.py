@@ -63,7 +63,7 @@ def test_the_page_names_figures_targets_and_how_to_go_on(text: str) -> None:
     wanted = (
         "97 of 100 (92 to 99 %)",
         "below 70 %",
-        "make sim NAME=peg TASK=peg_insert SEED=0",
+        "robot-stack sim --name peg --task peg_insert --seed 0",
         "robot-stack eval peg",
     )
     assert [each for each in wanted if each not in words] == []
