@@ -56,14 +56,15 @@ def _copy(name: str, like: str) -> int:
     shipped = config_root()
     refuse_name(name)
     refuse_taken(name, [(kind, name) for kind in ("cells", "tasks", "runs")], shipped)
-    examples = names("runs", (shipped,))
+    shipped_runs = {each: load_run(run_file(each, (shipped,)), root=shipped) for each in names("runs", (shipped,))}
+    examples = {each: run for each, run in shipped_runs.items() if run.run.task is not None}
     if like not in examples:
-        raise ConfigError(f"--like is {like!r}, must be one of {', '.join(examples)}")
-    example = load_run(run_file(like, (shipped,)), root=shipped)
+        raise ConfigError(
+            f"--like is {like!r}, must be one of {', '.join(examples)}, runs of one task; copy others by hand"
+        )
+    example = examples[like]
     origin = f"Made by robot-stack init {name} --like {like}."
-    if example.run.task is None:
-        raise ConfigError(f"--like is {like!r}, must be a run of one task; copy its files by hand")
-    sources = {"cells": example.run.cell, "tasks": example.run.task, "runs": like}
+    sources = {"cells": example.run.cell, "tasks": str(example.run.task), "runs": like}
     texts = {
         (kind, name): headed(renamed((shipped / kind / f"{old}.yaml").read_text(), kind, name), origin)
         for kind, old in sources.items()

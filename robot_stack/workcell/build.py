@@ -118,9 +118,9 @@ def other_settings(resolved: ResolvedRun) -> dict[str, Any]:
     Raises:
         ConfigError: If one does not fit, or would make another scene than the first task's.
     """
+    wanted = scene_settings(resolved)
     entry, found = find_task(resolved.task.simulated), {}
     alike = set(entry.config.model_fields) - set(entry.goals)
-    wanted = scene_settings(resolved)
     for index, other in enumerate(resolved.task.others):
         key = f"task.others.{index}.sim"
         settings = resolved.section(key, entry.config, without=KEY)

@@ -21,7 +21,7 @@ from robot_stack.workcell.build import build_local_cell
 from tests.console.browser_store import fetch
 
 ROOT = Path(__file__).parents[2]
-RUNS = names("runs", (config_root(),))
+RUNS = [name for name in names("runs", (config_root(),)) if load_run(name).run.task is not None]
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,7 @@ def test_nothing_is_overwritten(empty_folder: Path, capsys: pytest.CaptureFixtur
     [
         (["My Table"], "name is 'My Table', must be a-z, 0-9 and _"),
         (["../up"], "name is '../up', must be a-z"),
+        (["mine", "--like", "peg_two_sockets"], "--like is 'peg_two_sockets', must be one of cable_plug, drawer"),
         (["fr3_table"], "is taken by"),
         (
             ["mine", "--like", "ur5"],

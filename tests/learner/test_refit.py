@@ -243,9 +243,9 @@ def test_a_job_survives_its_way_to_the_other_process(tmp_path: Path) -> None:
     job = FitJob(folder=tmp_path, tasks=tasks, column=2, settings=TINY, seed=3)
     again = FitJob.from_bytes(job.to_bytes())
     assert (again.folder, again.column, again.settings, again.seed) == (tmp_path, 2, TINY, 3)
-    assert [(name, t.text, t.direction) for name, t in again.tasks.items()] == [
-        ("there", "put it in\n", 1.0),
-        ("back", "pull it out", -1.0),
+    assert [(name, t.text, t.told) for name, t in again.tasks.items()] == [
+        ("there", "put it in\n", (1.0,)),
+        ("back", "pull it out", (-1.0,)),
     ]
     for before, after in zip(tasks["there"].episodes, again.tasks["there"].episodes, strict=True):
         assert np.array_equal(before.frames, after.frames)

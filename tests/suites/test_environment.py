@@ -22,6 +22,7 @@ from robot_stack.suites import RUNS
 from robot_stack.suites.environment import CellEnvironment
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.reason import Refusal, RefusalKind
+from sim.cell import find_task
 from sim.world import World
 
 pytestmark = pytest.mark.long
@@ -76,7 +77,8 @@ def test_environment_passes_the_checker_with_no_warning_but_of_what_nothing_boun
 
 
 def test_every_scene_of_ours_is_registered() -> None:
-    assert sorted(load_run(run).task.simulated for run in RUNS.values()) == sorted(TASKS.builtin)
+    of_one_task = [name for name in TASKS.builtin if not find_task(name).goals]  # else a run's schedule tells the goal
+    assert sorted(load_run(run).task.simulated for run in RUNS.values()) == sorted(of_one_task)
 
 
 @pytest.mark.parametrize(
