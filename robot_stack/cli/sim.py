@@ -67,6 +67,8 @@ def quick_settings(task: str, asked: Sequence[str], overrides: Sequence[str], ro
     """
     run = load_run(task, [*asked, *overrides], root).run
     settings = [*asked, *QUICK]
+    if run.tasks:
+        settings.append(f"training.demos={2 * len(run.tasks)}")  # two of each, as a run of several tasks wants
     if run.algorithm.name in QUICK_CLONE:
         settings.append(QUICK_CLONE[run.algorithm.name])
     if "steps" in find_encoder(run.encoder.name).config.model_fields:

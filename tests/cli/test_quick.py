@@ -14,6 +14,7 @@ from robot_stack.cli.sim import QUICK_CLONE, QUICK_ENCODER, quick_settings
         ("peg_insert", [], [QUICK_ENCODER]),
         ("peg_insert", ["algorithm.name=residual"], [QUICK_ENCODER, QUICK_CLONE["residual"]]),
         ("mountain_car", [], []),
+        ("peg_two_sockets", [], [QUICK_ENCODER]),
     ],
 )
 def test_quick_names_what_the_run_has_and_the_run_is_accepted(task: str, asked: list[str], has: list[str]) -> None:
