@@ -321,9 +321,10 @@ def report(dry_run: DryRun, say: _Say) -> tuple[str, ...]:
     for name in ("policy", "bc"):
         result = summary[name]
         low, high = result["wilson95"] or (0.0, 1.0)
+        cycle = "" if result["cycle_s"] is None else f", cycle {result['cycle_s']} s"
         figures = (
             f"{result['success']} of {result['episodes']} held-out resets "
-            f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %), cycle {result['cycle_s']} s"
+            f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %){cycle}"
         )
         print(f"{name:>6}: {figures}")
         lines.append(f"{name}: {figures}")
