@@ -8,7 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from robot_stack.config.bounding import Hull, hull_of_box, hull_of_cylinder, hull_of_points
+from robot_stack.config.shapes.capsules import Hull, hull_of_box, hull_of_cylinder, hull_of_points
 from robot_stack.types.errors import ConfigError
 
 

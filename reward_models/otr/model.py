@@ -21,7 +21,7 @@ from reward_models.metrics import clock_scores, mean_voc
 from reward_models.otr.config import OtrConfig
 from reward_models.otr.transport import costs_between, transport
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
-from reward_models.progress.fit import FitReport
+from reward_models.progress.fit import DONE_KNOWN, FitReport
 from reward_models.progress.model import FrameScores, plain_columns
 from robot_stack.types.errors import RewardError
 
@@ -124,15 +124,15 @@ def fit(
     References are the successes whose lengths are nearest to the median: neither the hasty nor the slow.
 
     Args:
-        episodes: Judged, two successes at least.
+        episodes: Judged, two successes at least; of many the newest count.
         text: What the robot was told.
         seed: Not used: nothing is random.
-        on_step: Told (step, steps, cost) of each success that is scored.
+        on_step: Told (step, steps, 0) of each success that is scored: nothing has a loss.
 
     Raises:
         RewardError: If there are fewer than two successes of three frames or more.
     """
-    successes = [episode for episode in episodes if episode.success and len(episode.frames) > 2]
+    successes = [episode for episode in episodes if episode.success and len(episode.frames) > 2][-DONE_KNOWN:]
     if len(successes) < FEWEST:
         raise RewardError(
             f"successful episodes are {len(successes)}, must be at least {FEWEST}: what is done is told by how far "

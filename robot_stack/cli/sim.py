@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from policies.encoders.registry import find_encoder
+from reward_models.live import find_live
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.cli.supervise import PageAddress
+from robot_stack.config.cross import LEAST_DEMOS
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
@@ -39,12 +41,13 @@ QUICK = (
     "training.demos=3",
     "training.max_episodes=6",
     "training.eval_episodes=4",
-    "reward.settings.steps=120",
     "algorithm.settings.pretrain_updates=150",
 )
 """Every phase in four minutes; the success figure needs the real thing."""
 QUICK_ENCODER = "encoder.settings.steps=40"
 """For encoders that are trained."""
+QUICK_REWARD = "reward.settings.steps=120"
+"""For reward models that are."""
 QUICK_CLONE = {
     "dsrl": "algorithm.settings.base_updates=100",
     "jump_start": "algorithm.settings.guide_updates=100",
@@ -65,10 +68,13 @@ def quick_settings(task: str, asked: Sequence[str], overrides: Sequence[str], ro
     Raises:
         ConfigError: If the run is wrong without them.
     """
-    run = load_run(task, [*asked, *overrides], root).run
+    resolved = load_run(task, [*asked, *overrides], root)
+    run, turns = resolved.run, len(resolved.task.turns)
     settings = [*asked, *QUICK]
-    if run.tasks:
-        settings.append(f"training.demos={2 * len(run.tasks)}")  # two of each, as a run of several tasks wants
+    if turns > 1:
+        settings.append(f"training.demos={LEAST_DEMOS * turns}")
+    if "steps" in find_live(run.reward.name).config.model_fields:
+        settings.append(QUICK_REWARD)
     if run.algorithm.name in QUICK_CLONE:
         settings.append(QUICK_CLONE[run.algorithm.name])
     if "steps" in find_encoder(run.encoder.name).config.model_fields:

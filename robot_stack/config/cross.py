@@ -8,12 +8,12 @@ from itertools import combinations, product
 import numpy as np
 
 from robot_stack.config.base import SavedBase
-from robot_stack.config.bounding import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
 from robot_stack.config.resolved import ResolvedRun, RunArm
+from robot_stack.config.shapes.boxes import Box, gap_m
 from robot_stack.config.teleop import ScriptedTeleop, looks_on_request, page_hand
 from robot_stack.types.spec import DIRECTION, OPENING, PROPRIO_SIZES
 

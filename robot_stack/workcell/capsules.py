@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 import robot_stack.config.drivers  # noqa: F401 (its kinds belong to RobotConfig)
-from robot_stack.config.bounding import Hull
 from robot_stack.config.collision import CollisionConfig
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.robot import RobotConfig
+from robot_stack.config.shapes.capsules import Hull
 from robot_stack.control.kinematics.body import ArmBody, Capsule
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.control.kinematics.posed_arm import PosedArm

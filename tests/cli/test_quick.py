@@ -19,6 +19,8 @@ from tests.report.fake_run import write_evaluation, write_run
         ("peg_insert", ["algorithm.name=residual"], [QUICK_ENCODER, QUICK_CLONE["residual"]]),
         ("mountain_car", [], []),
         ("peg_two_sockets", [], [QUICK_ENCODER]),
+        ("peg_in_and_out", [], [QUICK_ENCODER]),
+        ("peg_insert", ["reward.name=otr"], [QUICK_ENCODER]),
     ],
 )
 def test_quick_names_what_the_run_has_and_the_run_is_accepted(task: str, asked: list[str], has: list[str]) -> None:

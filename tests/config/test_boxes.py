@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.config.bounding import Box, gap_m
+from robot_stack.config.shapes.boxes import Box, gap_m
 from robot_stack.types.pose import Pose
 
 ANGLES = st.tuples(*[st.floats(-np.pi, np.pi)] * 3)

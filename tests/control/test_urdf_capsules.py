@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from robot_stack.config.bounding import Hull, hull_of_box, hull_of_cylinder, hull_of_points
+from robot_stack.config.shapes.capsules import Hull, hull_of_box, hull_of_cylinder, hull_of_points
 from robot_stack.control.kinematics.chain import Chain, ChainJoint
 from robot_stack.control.kinematics.urdf_capsules import capsules_of_urdf, read_vertices
 from robot_stack.types.errors import ConfigError

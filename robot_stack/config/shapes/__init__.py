@@ -1,0 +1,1 @@
+"""Shapes that bound what stands in a cell: capsules around links, and boxes."""
