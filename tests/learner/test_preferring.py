@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from robot_stack.replay.layout import StorePaths
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Further, Preference
+from robot_stack.types.transition import back_id
 from tests.learner.bench import SPEC, TASK, header_of, label_of, steps_of
 from tests.reward_models import seeing_server
-from tests.reward_models.bad_server import Server, hangs_up, says
+from tests.reward_models.bad_server import Handler, Server, chat, hangs_up, says
 from tests.reward_models.seeing_server import sees
 from tests.reward_models.spoken import BRIGHT, DIM
 
@@ -122,6 +124,29 @@ def test_an_answer_that_keeps_its_place_is_none_and_is_not_asked_again(
     assert {each.further for each in first} == {Further.UNKNOWN}
     pairs = [frozenset((each.first, each.second)) for each in logged(data)]
     assert len(pairs) == len(set(pairs)) == 24
+
+
+def test_each_task_is_told_in_its_own_words_and_shown_by_its_own_success(tmp_path: Path) -> None:
+    back = [f"00000{number}-online-a" for number in (2, 3)]
+    with EpisodeStore(tmp_path / "set", SPEC, TASK) as store:
+        for name in (SUCCESS, FAILURE, *back):
+            task_id = back_id(TASK) if name in back else TASK
+            store.begin(replace(header_of(name), task_id=task_id))
+            for step in steps_of(name, [Source.POLICY] * (FRAMES - 1)):
+                store.append(step)
+            store.append_label(label_of(name, Verdict.SUCCESS))
+    told: list[str] = []
+
+    def listens(handler: Handler, body: dict[str, Any]) -> None:
+        told.append("".join(part.get("text", "") for part in body["messages"][-1]["content"]))
+        handler.reply(200, json.dumps(chat("<score>+10%</score>")).encode())
+
+    with Server(listens) as server:
+        assert prefer(tmp_path / "set", settings_of(tmp_path, server), "grm") == 0
+    asked = {moment.episode_id for each in logged(tmp_path / "set") for moment in (each.first, each.second)}
+    assert asked == {FAILURE, back[1]}  # the first of each task was shown
+    assert {f"undo: {TASK}" in text for text in told} == {True, False}
+    assert all(TASK in text for text in told)
 
 
 def test_what_cannot_be_read_is_counted_and_not_logged(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -86,14 +86,15 @@ def ask_preferences(folder: Path, wanted: Wanted, *, pairs: int, seed: int, say:
             f"reward model {wanted.name} scores neither pairs nor progress, must score one of them to say which of two "
             "moments got further; name another model"
         )
-    catalogue = Catalogue(open_store(store_of(folder).root, "" if resolved is None else resolved.task.text))
+    turns = () if resolved is None else resolved.task.turns
+    texts = {turn.id: turn.text for turn in turns[1:]} or None
+    catalogue = Catalogue(open_store(store_of(folder).root, turns[0].text if turns else None, texts))
     catalogue.refresh()
-    asked = _Asked(folder, model, catalogue.view.text)
+    asked = _Asked(folder, model, catalogue)
     comparing = Comparing(catalogue, seed)
     counts = {"answered": 0, "same": 0, "contradicted": 0, "unreadable": 0}
     for number in range(pairs):
-        without = () if asked.shown is None else (asked.shown,)
-        pair, _ = comparing.next(without=without, of_one_episode=model.capabilities.pair is not None)
+        pair, _ = comparing.next(without=asked.shown, of_one_episode=model.capabilities.pair is not None)
         if pair is None:
             break
         say("pair", number + 1, pairs)
@@ -113,25 +114,27 @@ def ask_preferences(folder: Path, wanted: Wanted, *, pairs: int, seed: int, say:
 
 
 class _Asked:
-    """A model with what it is shown of a folder's task.
+    """A model with what it is shown of a folder's tasks.
 
     Attributes:
         by: Name and version, as its answers are signed.
-        shown: The episode that it is shown as a demonstration and not asked about; None where it needs none.
+        shown: The episodes that it is shown as demonstrations, one a task, and not asked about; empty where it needs
+            none.
     """
 
-    def __init__(self, folder: Path, model: RewardModel, text: str) -> None:
+    def __init__(self, folder: Path, model: RewardModel, catalogue: Catalogue) -> None:
         self._store = store_of(folder)
         self._model = model
         self.by = f"{model.name} {model.version}"
         self._frames = lru_cache(maxsize=KEPT_EPISODES)(self._read)
-        can = model.capabilities
-        self.shown = self._first_success(folder) if can.needs_goal or can.needs_reference else None
-        self._task = Instruction(text=text) if self.shown is None else shown_task(text, self._frames(self.shown))
-
-    def _first_success(self, folder: Path) -> str | None:
-        verdicts = labels_of(folder)
-        return next((name for name in sorted(verdicts) if verdicts[name] is Verdict.SUCCESS), None)
+        view, can = catalogue.view, model.capabilities
+        headers = {entry.header.episode_id: entry.header for entry in catalogue.entries()}
+        self._task_ids = {name: header.task_id for name, header in headers.items()}
+        self._tasks = {header.task_id: Instruction(text=view.text_of(header)) for header in headers.values()}
+        demonstrations = _first_successes(folder, self._task_ids) if can.needs_goal or can.needs_reference else {}
+        for task_id, name in demonstrations.items():
+            self._tasks[task_id] = shown_task(self._tasks[task_id].text, self._frames(name))
+        self.shown = frozenset(demonstrations.values())
 
     def _read(self, episode_id: str) -> tuple[Frame, ...]:
         return recorded_frames(read_episode(self._store.episodes / f"{episode_id}{SUFFIX}"))
@@ -141,22 +144,31 @@ class _Asked:
         return self._by_progress(pair) if self._model.capabilities.pair is None else self._by_order(pair)
 
     def _by_order(self, pair: Pair) -> Further | None:
-        frames = self._frames(pair[0].episode_id)
+        frames, task = self._frames(pair[0].episode_id), self._tasks[self._task_ids[pair[0].episode_id]]
         first, second = (frames[moment.frame] for moment in pair)
         there, back = (
-            PairQuery(instruction=self._task, before=before, after=after, start=frames[0])
+            PairQuery(instruction=task, before=before, after=after, start=frames[0])
             for before, after in ((first, second), (second, first))
         )
         forward, backward = (score.value for score in self._model.score_pairs([there, back]))
         return further(forward, backward)
 
     def _by_progress(self, pair: Pair) -> Further | None:
+        task = self._tasks[self._task_ids[pair[0].episode_id]]  # both are of one task
         clips = [
-            ClipQuery(instruction=self._task, frames=self._frames(moment.episode_id)[: moment.frame + 1])
-            for moment in pair
+            ClipQuery(instruction=task, frames=self._frames(moment.episode_id)[: moment.frame + 1]) for moment in pair
         ]
         first, second = (score.value for score in self._model.score_progress(clips))
         return further(second - first, first - second)
+
+
+def _first_successes(folder: Path, task_ids: Mapping[str, str]) -> dict[str, str]:
+    """Return the first success of each task, by task id."""
+    verdicts, found = labels_of(folder), dict[str, str]()
+    for name in sorted(verdicts):
+        if verdicts[name] is Verdict.SUCCESS and name in task_ids:
+            found.setdefault(task_ids[name], name)
+    return found
 
 
 def further(forward: float, backward: float) -> Further | None:
