@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.learning.lockstep import train_online
 from reward_models.model_per_task import ModelPerTask
-from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.fitting import load_reward
 from robot_stack.learner.settings import learning_settings
@@ -17,30 +15,25 @@ from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import EpisodeRow, RewardFitRow, of_kind
-from tests.learner.test_there_and_back import TINY
+from tests.learner.test_there_and_back import ended_twice, tiny_run
 
 pytestmark = pytest.mark.long
 
 TOLD = {"peg_blue": [1.0, 0.0], "peg_green": [0.0, 1.0]}
 
 
-def tiny_run(episodes: int) -> ResolvedRun:
-    return load_run("peg_two_sockets", [*TINY, f"training.max_episodes={episodes}"])
+def two_sockets(episodes: int) -> ResolvedRun:
+    return tiny_run(episodes, "peg_two_sockets")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a run that has ended once, and was gone on with for more episodes."""
-    folder = tmp_path_factory.mktemp("runs") / "both"
-    train_online(tiny_run(2), folder)
-    (folder / "policy.safetensors").unlink()
-    train_online(tiny_run(4), folder)
-    return folder
+    return ended_twice(tmp_path_factory.mktemp("runs") / "both", two_sockets(2), two_sockets(4))
 
 
 def test_episodes_take_turns_and_each_frame_says_of_which_task_it_is(folder: Path) -> None:
     episodes = [read_episode(path, images=False) for path in sorted((folder / "store/episodes").glob("*.zarr"))]
-    part = tiny_run(1).spec().part("task")
+    part = two_sockets(1).spec().part("task")
     for kind in ("demo", "online"):
         own = [e for e in episodes if e.header.kind == kind]
         assert {e.header.task_id for e in own} == set(TOLD)
@@ -53,7 +46,7 @@ def test_episodes_take_turns_and_each_frame_says_of_which_task_it_is(folder: Pat
 
 
 def test_each_task_has_a_reward_model_of_its_own_which_comes_back_after_a_restart(folder: Path) -> None:
-    resolved, rows = tiny_run(4), read_rows(folder / "metrics.jsonl").rows
+    resolved, rows = two_sockets(4), read_rows(folder / "metrics.jsonl").rows
     (fit, *_) = of_kind(rows, RewardFitRow)
     path = folder / f"progress_{fit.version}.safetensors"
     model = load_reward(path, fit.version, learning_settings(resolved).reward)
@@ -66,6 +59,6 @@ def test_each_task_has_a_reward_model_of_its_own_which_comes_back_after_a_restar
 
 
 def test_an_evaluation_counts_each_task_by_itself(folder: Path) -> None:
-    summary = evaluate(tiny_run(4), load_params(folder / "policy.safetensors"), 3).summary()
+    summary = evaluate(two_sockets(4), load_params(folder / "policy.safetensors"), 3).summary()
     assert {task_id: own["episodes"] for task_id, own in summary["tasks"].items()} == {"peg_blue": 2, "peg_green": 1}
     assert summary["success"] == sum(own["success"] for own in summary["tasks"].values())

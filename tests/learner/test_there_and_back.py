@@ -38,18 +38,21 @@ TINY = (
 )
 
 
-def tiny_run(episodes: int) -> ResolvedRun:
-    return load_run("peg_in_and_out", [*TINY, f"training.max_episodes={episodes}"])
+def tiny_run(episodes: int, run: str = "peg_in_and_out") -> ResolvedRun:
+    return load_run(run, [*TINY, f"training.max_episodes={episodes}"])
+
+
+def ended_twice(folder: Path, first: ResolvedRun, longer: ResolvedRun) -> Path:
+    """The folder of a run that has ended once, and was gone on with for more episodes."""
+    train_online(first, folder)
+    (folder / "policy.safetensors").unlink()
+    train_online(longer, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a run that has ended once, and was gone on with for more episodes."""
-    folder = tmp_path_factory.mktemp("runs") / "both"
-    train_online(tiny_run(3), folder)
-    (folder / "policy.safetensors").unlink()
-    train_online(tiny_run(6), folder)
-    return folder
+    return ended_twice(tmp_path_factory.mktemp("runs") / "both", tiny_run(3), tiny_run(6))
 
 
 def test_demonstrations_go_by_turns_and_practice_begins_where_the_last_episode_left(folder: Path) -> None:
