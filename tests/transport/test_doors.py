@@ -36,6 +36,7 @@ from robot_stack.transport.roster import Roster
 from robot_stack.transport.server import LearnerServer
 from robot_stack.transport.service import LearnerStub
 from robot_stack.types.errors import SpecError
+from robot_stack.types.reward import LiveScore
 from tests.transport.fake_learner import (
     SPEC,
     TOKEN,
@@ -135,10 +136,13 @@ def test_strangers_who_send_nothing_hold_no_place(
 def test_an_actor_has_its_streams_while_the_operators_hold_all_of_theirs(
     crowd: Callable[..., grpc.Channel], address: str, connect: Connect, backend: FakeLearner
 ) -> None:
+    backend.score(LiveScore(episode_id="e", index=0, progress=0.5, success=0.5, declared=False, version="1"))
     watches = []
     for number in range(bounds.MAX_OPERATORS):
         stub = operator(crowd(), f"page-{number}")
         watches += [stub.WatchScores(pb.WatchScoresRequest(), timeout=60) for _ in range(bounds.STREAMS_EACH)]
+    for watch in watches:
+        next(watch)  # what it is sent tells that it is open; a page without an open stream would give way
     said, words = kind(lambda: operator(crowd(), "one-more"))
     assert said is Refusal.FULL
     assert words.startswith(f"number of operators is {bounds.MAX_OPERATORS} beside 'one-more', must be below")

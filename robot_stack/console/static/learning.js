@@ -54,8 +54,6 @@ function joined(episodes, updates) {
 }
 
 function draw() {
-  timer = 0;
-  drawnMs = performance.now();
   if (!plots) lay();
   const { episodes, updates } = told;
   const end = Math.max(episodes.t.at(-1) || 0, updates.t.at(-1) || 0, 1);
@@ -71,10 +69,19 @@ function draw() {
   at("learned").textContent = `last ${Math.min(episodes.count, 20)} of ${episodes.count}, ${episodes.t.at(-1).toFixed(1)} min of robot time`;
 }
 
-// at most twice a second, however often rows come
+function drawInTurn() {
+  timer = 0;
+  try {
+    draw();
+  } finally {
+    drawnMs = performance.now();
+  }
+}
+
+// at most twice a second, however often rows come and however long a drawing takes
 export function showLearning(learning) {
   told = learning;
-  if (!timer) timer = setTimeout(draw, Math.max(0, drawnMs + LEAST_MS - performance.now()));
+  if (!timer) timer = setTimeout(drawInTurn, Math.max(0, drawnMs + LEAST_MS - performance.now()));
 }
 
 dark.addEventListener("change", () => { if (plots) { lay(); draw(); } });
