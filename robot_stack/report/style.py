@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from robot_stack.disk.durable import write_durable
@@ -27,7 +29,12 @@ BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E
 GRID = "#E4E4E4"
 
 DPI = 110
-SUFFIXES = (".png", ".svg", ".pdf")
+_PAINTS: dict[str, Callable[[Figure, BinaryIO], None]] = {
+    ".png": lambda figure, to: FigureCanvasAgg(figure).print_png(to),
+    ".svg": lambda figure, to: FigureCanvasSVG(figure).print_svg(to),
+    ".pdf": lambda figure, to: FigureCanvasPdf(figure).print_pdf(to),
+}
+SUFFIXES = tuple(_PAINTS)
 TOLD = ".json"
 """Suffix of the file beside a plot with what is told of its curves."""
 _RC: dict[Any, Any] = {
@@ -92,8 +99,7 @@ class Sheet:
 
     def __enter__(self) -> list[Axes]:
         self._rc.__enter__()
-        self._figure = Figure(figsize=self._size, layout="constrained")
-        FigureCanvasAgg(self._figure)
+        self._figure = Figure(figsize=self._size, dpi=DPI, layout="constrained")
         panels = self._figure.subplots(self._rows, self._columns, squeeze=False, sharex=self._share_x)
         return list(panels.ravel())
 
@@ -111,11 +117,12 @@ class Sheet:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
-                for suffix in SUFFIXES:
+                self._figure.draw_without_rendering()
+                self._figure.set_layout_engine("none")  # all forms stay as this laid them out
+                for suffix, paint in _PAINTS.items():
                     picture = io.BytesIO()
-                    self._figure.savefig(picture, format=suffix[1:], dpi=DPI)
+                    paint(self._figure, picture)  # `savefig` would lay out each form anew, which takes as long again
                     write_durable(self._path.with_suffix(suffix), picture.getbuffer())
-                    self._figure.set_layout_engine("none")  # it stays as the first one was laid out
                 self._save_told()
         finally:
             self._rc.__exit__(None, None, None)
