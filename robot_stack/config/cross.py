@@ -31,6 +31,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
         return  # nothing can be said of arms that a task does not know
     if resolved.is_environment:
         yield from _environment(resolved)
+        yield from _hindsight(resolved)
         yield from _asking(resolved)
         return  # it has no limits, places or rates that could contradict each other
     if not resolved.cameras:
@@ -52,6 +53,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _in_turn(resolved)
     yield from _proprio(resolved)
     yield from _base(resolved)
+    yield from _hindsight(resolved)
     yield from _asking(resolved)
 
 
@@ -67,6 +69,20 @@ def _environment(resolved: ResolvedRun) -> Iterator[Mistake]:
     if not resolved.cameras and run.encoder.name != "none":
         text = f"input is {run.encoder.name!r}, must be 'none' for an environment without images; write name: none"
         yield resolved.mistake("run.encoder.name", text)
+
+
+def _hindsight(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse goals that are told anew where there is none, or where Φ would go on to say how far the old one is."""
+    run = resolved.run
+    if run.hindsight and resolved.task.goal is None:
+        text = (
+            f"{run.hindsight} of a batch is told anew, must be 0 for a task without goal; add goal: {{wanted: ..., "
+            "achieved: ..., within: ...}} to the task"
+        )
+        yield resolved.mistake("run.hindsight", text)
+    if run.hindsight and run.reward.form != "sparse":
+        text = f"input is '{run.reward.form}', must be 'sparse' with hindsight: Φ is of the goal that was given"
+        yield resolved.mistake("run.reward.form", text)
 
 
 def _asking(resolved: ResolvedRun) -> Iterator[Mistake]:

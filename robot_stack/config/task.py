@@ -154,6 +154,17 @@ class BackwardConfig(Section):
     """And after so many in a row without success."""
 
 
+class GoalConfig(Section):
+    """The goal of an episode where it is a part of what is observed, and how one sees that it is reached."""
+
+    wanted: FieldName
+    """Proprio field with the goal, the same throughout an episode."""
+    achieved: FieldName
+    """Proprio field of the same size and unit: what has been reached."""
+    within: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """Euclidean distance up to which a goal counts as reached, in that unit."""
+
+
 class OtherTask(Section):
     """Another task of the same scene, in which one policy does both; `tasks` of a run brings it here from its file."""
 
@@ -205,6 +216,8 @@ class TaskConfig(Section):
     """Start of an episode."""
     success: SuccessConfig
     """End of an episode."""
+    goal: GoalConfig | None = None
+    """What a run with `hindsight` tells anew; None where the goal is no part of what is observed."""
     backward: BackwardConfig | None = None
     """None: the scene is reset before each episode. Else proprio needs the field `direction`, of size 1."""
     others: tuple[OtherTask, ...] = ()
@@ -246,6 +259,25 @@ class TaskConfig(Section):
     def _gate_fits_proprio(cls, success: SuccessConfig, info: ValidationInfo) -> SuccessConfig:
         _check_gate(success, info.data.get("proprio", ()))
         return success
+
+    @field_validator("goal")
+    @classmethod
+    def _goal_fits_proprio(cls, goal: GoalConfig | None, info: ValidationInfo) -> GoalConfig | None:
+        sizes = {field.name: field.size for field in info.data.get("proprio", ())}
+        if goal is None or not sizes:
+            return goal
+        for key, name in (("wanted", goal.wanted), ("achieved", goal.achieved)):
+            if name not in sizes:
+                raise PlacedError(f"{key} is '{name}', must be one of {', '.join(sizes)}; correct the name", key)
+        if goal.wanted == goal.achieved:
+            raise PlacedError(f"achieved is '{goal.achieved}', must be another field than wanted", "achieved")
+        if sizes[goal.wanted] != sizes[goal.achieved]:
+            raise PlacedError(
+                f"achieved has {sizes[goal.achieved]} entries, must have {sizes[goal.wanted]} as wanted; name a field "
+                "of the same size",
+                "achieved",
+            )
+        return goal
 
     @field_validator("backward")
     @classmethod

@@ -35,7 +35,7 @@ from robot_stack.learner.reward.monitor import RewardMonitor, ShapingScores
 from robot_stack.learner.reward.refit import Refitter
 from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
 from robot_stack.learner.run_parts import RunParts
-from robot_stack.learner.settings import imitation_window, reward_rule
+from robot_stack.learner.settings import hindsight_of, imitation_window, reward_rule
 from robot_stack.learner.update_loop import Governor, UpdateLoop, Updater, check_identity, identity_of
 from robot_stack.learner.warm_start import WarmStart
 from robot_stack.replay.annotations import read_preferences
@@ -218,6 +218,7 @@ def restore_replay(
         handover_s=max(arm.teleop.blend_s for arm in parts.resolved.arms.values()),
         task_ids=parts.resolved.task.equal_ids,
         imitation_window=imitation_window(parts.resolved, parts.settings),
+        hindsight=hindsight_of(parts.resolved),
     )
     ingest = Ingest(
         trunk=None if trained else encoders.trunk,

@@ -13,6 +13,7 @@ from reward_models.live import find_live
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.hindsight import Hindsight
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.help import HelpKind
@@ -169,6 +170,15 @@ def imitation_window(resolved: ResolvedRun, settings: LearningSettings) -> int:
     if resolved.run.imitation.weights == "equal":
         return 0
     return max(1, round(resolved.run.rate_hz * IMITATION_WINDOW_S), settings.config.sampling.chunk)
+
+
+def hindsight_of(resolved: ResolvedRun) -> Hindsight | None:
+    """Return which part of the proprio vector is a goal, and how often a run tells it anew; None for never."""
+    goal, share = resolved.task.goal, resolved.run.hindsight
+    if goal is None or not share:
+        return None
+    spec = resolved.spec()
+    return Hindsight(share=share, wanted=spec.part(goal.wanted), achieved=spec.part(goal.achieved), within=goal.within)
 
 
 def _rescore(resolved: ResolvedRun) -> Any:

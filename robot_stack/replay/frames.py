@@ -79,6 +79,7 @@ class FrameTable:
         self.images = ImageRows({c.name: c.shape for c in spec.cameras} if keep_images else {})
         self._last_rows = np.empty(0, np.int64)
         self._episodes: dict[str, EpisodeRows] = {}
+        self._numbered: list[EpisodeRows] = []
         self._size = 0
         self._columns: dict[str, np.ndarray] = {
             "proprio": np.empty((0, spec.proprio_size), np.float32),
@@ -132,11 +133,18 @@ class FrameTable:
                 grown[:number] = self._last_rows
                 self._last_rows = grown
             self._episodes[episode_id] = EpisodeRows(number, self._arms)
+            self._numbered.append(self._episodes[episode_id])
         return self._episodes[episode_id]
 
     def last_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return the row of the newest frame of the episode of each row, int64, shape (B,)."""
         return np.asarray(self._last_rows[self._columns["episode"][rows]])
+
+    def rows_at(self, rows: np.ndarray, frames: np.ndarray) -> np.ndarray:
+        """Return the rows of some frames, int64 (B,), of the episode of each row, int64 (B,)."""
+        episodes = self._columns["episode"][rows]
+        found = (self._numbered[e].rows[t] for e, t in zip(episodes.tolist(), frames.tolist(), strict=True))
+        return np.fromiter(found, np.int64, len(rows))
 
     def add(self, step: Step, *, demo: bool = False) -> int:
         """Append frame and action of `step`, which must be the next of its episode; return the row."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.frames import NO_ROW, FrameTable
+from robot_stack.replay.hindsight import Hindsight, Retold, retell
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.outcome import Outcome, OutcomeColumn
 from robot_stack.replay.pools import PoolIndex, Pools
@@ -37,6 +38,8 @@ class Replay:
         handover_s: Length of the blend when an operator takes over, whose steps are not imitated.
         task_ids: Of the tasks that batches are drawn from evenly; where there are fewer than two, evenly by transition.
         imitation_window: Frames over which the rise of Φ weighs what is imitated; 0: all of it weighs the same.
+        hindsight: Of rows whose goal is told anew, for a rule without shaping, as Φ is of the goal that was given;
+            None: of no rows.
     """
 
     def __init__(
@@ -49,10 +52,12 @@ class Replay:
         handover_s: float = HANDOVER_S,
         task_ids: Sequence[str] = (),
         imitation_window: int = 0,
+        hindsight: Hindsight | None = None,
     ) -> None:
         self.frames = FrameTable(spec, feature_size=feature_size, keep_images=keep_images, handover_s=handover_s)
         self._spec = spec
         self._rule = rule if rule is not None else RewardRule()
+        self._hindsight = hindsight
         self._lock = threading.RLock()
         self._headers: dict[str, EpisodeHeader] = {}
         self._outcomes = OutcomeColumn()
@@ -202,7 +207,7 @@ class Replay:
         """Draw transitions, `expert_fraction` of them from the expert pool, uniformly and with replacement in each.
 
         Args:
-            rng: Draws rows, then shifts.
+            rng: Draws rows, then goals, then shifts.
             batch_size: B; may be larger than a pool, whose rows then come repeatedly.
             gamma: Discount per control tick, in (0, 1).
             expert_fraction: Share of expert rows, in [0, 1]; 1 as long as there are no online transitions.
@@ -224,10 +229,13 @@ class Replay:
             if chunk > 1:
                 chosen = refill(rng, (steps == chunk) | self._outcomes.over(path[:, -1]), expert)
                 rows, expert, path, steps = rows[chosen], expert[chosen], path[chosen], steps[chosen]
+            retold = None
+            if self._hindsight is not None:
+                retold, path, steps = retell(self._hindsight, frames, rng, path, steps)
             shifts = frames.images.draw_shifts(rng, batch_size, shift) if shift else None
             self._batches += 1
             imitation = self._potential.imitation(rows, expert, self.pools.expert)
-            return self._draw_of(path, steps, expert, imitation, gamma=gamma, chunk=chunk, shifts=shifts)
+            return self._draw_of(path, steps, expert, imitation, gamma=gamma, chunk=chunk, shifts=shifts, retold=retold)
 
     def transitions(self, episode_id: str, most: int, *, gamma: float, n_step: int = 1, chunk: int = 1) -> Draw:
         """Return the transitions of one episode in order, all of them or `most` at even distances; nothing is random.
@@ -257,16 +265,20 @@ class Replay:
         gamma: float,
         chunk: int,
         shifts: dict[str, np.ndarray] | None = None,
+        retold: Retold | None = None,
     ) -> Draw:
         """Build the draw of transitions that `FrameTable.walk` has followed, rewarded as things stand now."""
         frames, rows, next_rows = self.frames, path[:, 0], path[:, -1]
         last_rows = frames.last_rows(rows)
-        phi = self._potential.at(rows)
+        phi, outcome = self._potential.at(rows), self._outcomes.at(next_rows)
+        if retold is not None:
+            there = retold.rows[retold.reached]
+            outcome[there] = np.where(outcome[there] == Outcome.FAILURE, Outcome.FAILURE, Outcome.SUCCESS)
         reward, discount = returns(
             self._rule,
             gamma,
             steps=steps,
-            outcome=self._outcomes.at(next_rows),
+            outcome=outcome,
             phi=phi,
             next_phi=self._potential.at(next_rows),
         )
@@ -277,6 +289,8 @@ class Replay:
             outcome=self._outcomes.at(last_rows),
             phi=phi,
         )
+        if retold is not None:
+            mc_return[retold.rows] = np.nan  # what was done later went for another goal
         return Draw(
             rows=rows,
             next_rows=next_rows,
@@ -287,6 +301,7 @@ class Replay:
             expert=expert,
             imitation=imitation,
             shifts=shifts,
+            retold=retold,
         )
 
     def sample(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.replay.frames import NO_ROW, FrameTable
+from robot_stack.replay.hindsight import Retold
 from robot_stack.types.batch import Batch
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
@@ -26,6 +27,7 @@ class Draw:
         expert: Drawn from the expert pool, bool, shape (B,).
         imitation: Weight of each row in imitation, float32, shape (B,), see `Batch.imitation`.
         shifts: Camera name -> how far images of o and o' are moved, int64, shape (2, B, 2); None for not at all.
+        retold: The rows whose goal is told anew; None without hindsight.
     """
 
     rows: np.ndarray
@@ -37,6 +39,7 @@ class Draw:
     expert: np.ndarray
     imitation: np.ndarray
     shifts: dict[str, np.ndarray] | None
+    retold: Retold | None = None
 
     @property
     def played_rows(self) -> np.ndarray:
@@ -89,18 +92,22 @@ def refill(rng: np.random.Generator, kept: np.ndarray, expert: np.ndarray) -> np
 def gather(frames: FrameTable, draw: Draw) -> Batch:
     """Gather what a draw points at into a batch; rows once written stay as they are, so this needs no lock."""
     column, rows, next_rows = frames.column, draw.rows, draw.next_rows
-    features, proprio = column("features"), column("proprio")
+    features = column("features")
+    proprio, next_proprio = column("proprio")[rows], column("proprio")[next_rows]
+    if draw.retold is not None:
+        proprio[draw.retold.rows, draw.retold.wanted] = draw.retold.goals
+        next_proprio[draw.retold.rows, draw.retold.wanted] = draw.retold.goals
     now, after = (None, None) if draw.shifts is None else ({n: s[i] for n, s in draw.shifts.items()} for i in (0, 1))
     return Batch(
         features=features[rows],
-        proprio=proprio[rows],
+        proprio=proprio,
         action=column("executed")[draw.played_rows].reshape(len(rows), -1),
         proposed=_proposed(frames, draw),
         reward=draw.reward,
         discount=draw.discount,
         mc_return=draw.mc_return,
         next_features=features[next_rows],
-        next_proprio=proprio[next_rows],
+        next_proprio=next_proprio,
         expert=draw.expert,
         imitation=draw.imitation,
         human=(column("source")[draw.action_rows] == Source.HUMAN) & (draw.action_rows != NO_ROW),

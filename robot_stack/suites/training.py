@@ -20,6 +20,7 @@ from policies.learner import LearnerSpec, TensorBatch
 from policies.playback import ChunkPlayer
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
+from robot_stack.replay.hindsight import Hindsight
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
@@ -90,6 +91,7 @@ class LockstepTraining:
         rule: What outcomes are worth.
         prior: Online episodes of another agent, of which half of each batch is drawn; see `prior_replay`. What the
             training itself records is the other half: it begins with random steps, and has no demonstrations.
+        hindsight: Of rows whose goal is told anew; None for none.
 
     Raises:
         SpecError: If the environment has cameras, since training in lockstep reads numbers alone, or the budget does
@@ -105,6 +107,7 @@ class LockstepTraining:
         seed: int,
         rule: RewardRule = SPARSE,
         prior: Replay | None = None,
+        hindsight: Hindsight | None = None,
     ) -> None:
         if names := [camera.name for camera in cell.spec.cameras]:
             raise SpecError(
@@ -119,7 +122,7 @@ class LockstepTraining:
         torch.set_num_threads(1)
         self._cell, self._config, self._budget, self._seed = cell, config, budget, seed
         self._loop = ControlLoop(cell, cell.spec, cell, LoopLimits(episode_steps=budget.episode_steps))
-        self._replay = Replay(cell.spec, rule, keep_images=False)
+        self._replay = Replay(cell.spec, rule, keep_images=False, hindsight=hindsight)
         self._prior = prior
         self._rng = np.random.default_rng(seed)
         self._numbers = {kind: count() for kind in EpisodeKind}

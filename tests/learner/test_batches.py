@@ -17,6 +17,7 @@ from policies.learner import TensorBatch
 from robot_stack.learner import device_rows, preparation
 from robot_stack.learner.batches import DeviceBatches, HostBatches, make_batches
 from robot_stack.learner.device_rows import DeviceRows
+from robot_stack.replay.hindsight import Hindsight
 from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
@@ -28,6 +29,7 @@ from tests.replay.synthetic_episodes import FEATURES, arrivals, begin_all, recor
 pytestmark = pytest.mark.long
 
 SPEC = two_handed_spec()
+ANEW = Hindsight(share=0.5, wanted=slice(0, 1), achieved=slice(1, 2), within=2.0)
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
 
 
@@ -69,7 +71,10 @@ def test_batches_are_the_same_while_episodes_features_and_labels_arrive(device: 
     n_step = choose.draw(st.integers(1, 4))
     options = {"gamma": 0.9, "n_step": n_step, "chunk": choose.draw(st.sampled_from([1, n_step]))}
     window = choose.draw(st.integers(0, 3))
-    replay = Replay(SPEC, feature_size=FEATURES * trunk, keep_images=not trunk, imitation_window=window)
+    hindsight = choose.draw(st.sampled_from([None, ANEW]))
+    replay = Replay(
+        SPEC, feature_size=FEATURES * trunk, keep_images=not trunk, imitation_window=window, hindsight=hindsight
+    )
     begin_all(replay, recorded)
     replay.activate_scores("new")
     batches = DeviceBatches(replay, device)

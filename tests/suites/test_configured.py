@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +22,8 @@ from benchmarks.learning.lockstep import train_online
 from robot_stack.cli import sim
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.settings import hindsight_of, learning_settings
+from robot_stack.learner.training import Training
 from robot_stack.processes.table import cell_processes, process_table
 from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
@@ -378,3 +381,53 @@ def test_task_of_ogbench_is_one_of_ours(tmp_path: Path) -> None:
 
 def idle(seen: np.ndarray) -> np.ndarray:
     return np.zeros(5)
+
+
+GOAL = {"wanted": "goal", "achieved": "place", "within": 0.12}
+SHAPED = {"name": "progress", "form": "potential"}
+
+
+def test_a_run_with_hindsight_trains_on_goals_told_anew(tmp_path: Path) -> None:
+    files = write(tmp_path, tasks=task_of(POINT) | {"goal": GOAL}, runs=ASKED | {"hindsight": 0.7})
+    resolved = load_run(files)
+    told = hindsight_of(resolved)
+    assert told is not None
+    assert (told.share, told.wanted, told.achieved, told.within) == (0.7, slice(0, 2), slice(2, 4), 0.12)
+    assert hindsight_of(load_run(files, ["hindsight=0"])) is None
+    train_online(resolved, tmp_path / "run")
+    settings = learning_settings(resolved)
+    training = Training(resolved, tmp_path / "run")
+    training.serve("127.0.0.1:0")
+    try:
+        replay = training.prepare(threading.Event()).recorded.replay
+    finally:
+        training.close()
+    batch = replay.sample(np.random.default_rng(0), 500, gamma=settings.config.sampling.gamma)
+    given = {tuple(goal) for goal in replay.frames.column("proprio")[:, told.wanted].tolist()}
+    assert np.mean([tuple(goal) not in given for goal in batch.proprio[:, told.wanted].tolist()]) == pytest.approx(
+        0.7, abs=0.1
+    )
+
+
+@pytest.mark.parametrize(
+    ("goal", "changes", "key", "said"),
+    [
+        (None, {}, "run.hindsight", "must be 0 for a task without goal; add goal: "),
+        (
+            GOAL,
+            {"reward": ASKED["reward"] | {"form": "potential"}},
+            "run.reward.form",
+            "must be 'sparse' with hindsight",
+        ),
+        (GOAL, {"hindsight": 1.0}, "hindsight", "less than 1"),
+        (GOAL | {"wanted": "gaol"}, {}, "goal.wanted", "wanted is 'gaol', must be one of goal, place"),
+        (GOAL | {"achieved": "goal"}, {}, "goal.achieved", "must be another field than wanted"),
+        (GOAL | {"within": 0}, {}, "goal.within", "greater than 0"),
+    ],
+)
+def test_goals_that_cannot_be_told_anew_are_refused(
+    tmp_path: Path, goal: dict[str, Any] | None, changes: dict[str, Any], key: str, said: str
+) -> None:
+    task = task_of(POINT) | ({} if goal is None else {"goal": goal})
+    with pytest.raises(ConfigError, match=rf"point\.yaml:\d+:\d+: {key}: .*{said}"):
+        load_run(write(tmp_path, tasks=task, runs=ASKED | {"hindsight": 0.7} | changes))

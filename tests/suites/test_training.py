@@ -8,10 +8,11 @@ import pytest
 from gymnasium import spaces
 
 from policies.rlpd.config import RLPDConfig
+from robot_stack.replay.hindsight import Hindsight
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.training import Budget, Evaluated, LockstepTraining
 from robot_stack.types.errors import RobotError, SpecError
-from tests.suites.point_mass import LONGEST, PointMass, straight
+from tests.suites.point_mass import LONGEST, REACHED_M, PointMass, straight
 
 pytestmark = pytest.mark.long
 
@@ -33,10 +34,10 @@ CONFIG = RLPDConfig(
 )
 
 
-def train(config: RLPDConfig, **budget: int) -> list[Evaluated]:
+def train(config: RLPDConfig, *, hindsight: Hindsight | None = None, **budget: int) -> list[Evaluated]:
     told = {"demos": 5, "episode_steps": LONGEST, "eval_every": 10_000} | budget
     cell = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight)
-    return LockstepTraining(cell, config, Budget(**told), seed=0).run()
+    return LockstepTraining(cell, config, Budget(**told), seed=0, hindsight=hindsight).run()
 
 
 def test_success_rises_from_reward_alone() -> None:
@@ -73,3 +74,13 @@ def test_what_cannot_be_trained_on_is_refused() -> None:
     )
     with pytest.raises(SpecError, match=r"images of the environment are \['eye'\], must be none"):
         LockstepTraining(GymnasiumCell(seeing, expert=straight), CONFIG, budget, seed=0)
+
+
+def test_goals_told_anew_teach_more_of_as_many_steps() -> None:
+    """Five demonstrations, few rows of them in a batch: what was tried for nothing becomes a way to somewhere."""
+    space = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight).spec
+    told = Hindsight(share=0.8, wanted=space.part("goal"), achieved=space.part("place"), within=REACHED_M)
+    few = CONFIG.model_copy(update={"expert_fraction": 0.1})
+    _, without = train(few, online_steps=700, eval_episodes=50)
+    _, after = train(few, hindsight=told, online_steps=700, eval_episodes=50)
+    assert after.successes >= 1.5 * max(1, without.successes)
