@@ -3,13 +3,15 @@
 Run: make bench-evidence, or python -m benchmarks.evidence [--minutes 5] [--seeds 0 1 2 3 4] [--only NAME ...].
 Writes EVIDENCE.md, evidence.json and docs/images/evidence.png. A day on one core for all of it; each run is kept as
 soon as it is done, and the next call goes on from there, the most telling conditions first. Runs of another length, or
-of a learner with other settings, need a folder of their own (--out).
+of a learner with other settings, need a folder of their own (--out): benchmarks/evidence_12_minutes has some that are
+as long as a dry run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -55,8 +57,9 @@ def write(results: Sequence[Result], folder: Path) -> None:
     order = list(CONDITIONS)
     ordered = sorted(results, key=lambda r: (order.index(r["condition"]), r["seed"]))
     write_durable(folder / "evidence.json", json.dumps(document(ordered), indent=1) + "\n")
-    (folder / "EVIDENCE.md").write_text(table(ordered, ordered[0]["minutes"]))
-    draw(ordered, (IMAGES if folder == FOLDER else folder) / "evidence.png")
+    picture = (IMAGES if folder.resolve() == FOLDER else folder) / "evidence.png"
+    (folder / "EVIDENCE.md").write_text(table(ordered, ordered[0]["minutes"], os.path.relpath(picture, folder)))
+    draw(ordered, picture)
 
 
 def wanted(seeds: Sequence[int], names: Sequence[str]) -> Iterator[tuple[str, int]]:

@@ -133,6 +133,7 @@ def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_pa
         result("half_skilled.full", success=60),
     ]
     write(runs, tmp_path)
+    assert "(evidence.png)" in (tmp_path / "EVIDENCE.md").read_text(), "the picture lies beside the table"
     found = json.loads((tmp_path / "evidence.json").read_text())
     assert found["advantage_rank_correlation"] == 0.6
     assert found["half_skilled"]["full"]["success"] == 0.6
