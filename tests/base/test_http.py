@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from robot_stack.rollout.base.http import MOST_BYTES, HttpConnection
 from robot_stack.types.errors import RobotError, SpecError
 from tests.base.small_base import CHUNK, actions, base_that, mapping, seen
 from tests.reward_models.bad_server import Behaviour, Server, drips, hangs, hangs_up, raw, status
+from tests.transport.fake_learner import wait_until
 
-TIMEOUT_S = 0.4
+PATIENT_S, QUICK_S = 20.0, 1.0
+"""For what answers at once on a machine that is not busy, and for what never does."""
 
 
-def connection(server: Server) -> HttpConnection:
-    return HttpConnection(server.url + "/", timeout_s=TIMEOUT_S)
+def connection(server: Server, timeout_s: float = PATIENT_S) -> HttpConnection:
+    return HttpConnection(server.url + "/", timeout_s=timeout_s)
 
 
 def test_a_question_goes_out_whole_and_the_answer_comes_back() -> None:
@@ -61,9 +64,7 @@ def test_a_server_that_says_nothing_of_itself_is_taken_as_it_is() -> None:
         (actions([[float("nan")] * 4]), SpecError, "no finite numbers"),
         (actions([[1.0] * 5]), SpecError, r"shape \(1, 5\)"),
         (raw(b'{"actions": "' + b"0" * MOST_BYTES + b'"}'), SpecError, f"longer than {MOST_BYTES} bytes"),
-        (hangs, RobotError, "does not answer"),
         (hangs_up, RobotError, "does not answer"),
-        (drips, RobotError, "not whole after 0.4 s"),
     ],
 )
 def test_an_answer_that_is_none_is_an_error_in_words(chunk: Behaviour, error: type[Exception], said: str) -> None:
@@ -74,6 +75,21 @@ def test_an_answer_that_is_none_is_an_error_in_words(chunk: Behaviour, error: ty
             mapping().chunk(talk.ask(mapping().question(seen())))
         server.follow(base_that(actions(CHUNK)))
         assert len(talk.ask(mapping().question(seen()))) == len(CHUNK)  # one bad answer is no end
+
+
+@pytest.mark.parametrize(("chunk", "said"), [(hangs, "does not answer"), (drips, f"not whole after {QUICK_S:g} s")])
+def test_an_answer_that_does_not_come_is_waited_for_as_long_as_was_said(chunk: Behaviour, said: str) -> None:
+    def answered() -> bool:
+        with suppress(RobotError):  # late on a busy machine
+            return len(talk.ask(mapping().question(seen()))) == len(CHUNK)
+        return False
+
+    with Server(chunk) as server:
+        talk = connection(server, QUICK_S)
+        with pytest.raises(RobotError, match=said):
+            talk.ask(mapping().question(seen()))
+        server.follow(actions(CHUNK))
+        assert wait_until(answered, PATIENT_S)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +109,7 @@ def test_what_a_server_says_of_itself_must_be_of_its_type(info: Any, said: str) 
 
 def test_where_nobody_listens_is_said_with_what_to_do() -> None:
     with pytest.raises(RobotError, match=r"base at http://127\.0\.0\.1:1/info does not answer .* server running"):
-        HttpConnection("http://127.0.0.1:1", timeout_s=TIMEOUT_S).open()
+        HttpConnection("http://127.0.0.1:1", timeout_s=PATIENT_S).open()
 
 
 def test_no_proxy_of_the_environment_stands_between(monkeypatch: pytest.MonkeyPatch) -> None:
