@@ -175,7 +175,7 @@ def test_an_answer_to_the_episode_before_is_not_for_this_one(started: Callable[.
 
 def test_one_that_hangs_over_the_wire_does_not_keep_the_loop_waiting(started: Callable[..., ServedSource]) -> None:
     with Server(base_that(actions(CHUNK)), base_that(hangs)) as server:
-        connection = HttpConnection(server.url, timeout_s=0.3)
+        connection = HttpConnection(server.url, timeout_s=1.0)
         source = started(connection, every_s=0.1)
         until(lambda: not isinstance(proposed(source, 0), Refusal))
         took_s = []
