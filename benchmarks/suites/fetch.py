@@ -8,7 +8,7 @@ Gymnasium-Robotics 1.4.2 does not run on MuJoCo 4; give it a folder of its own, 
     PYTHONPATH=DIR python -m benchmarks.suites.fetch
 
 Five episodes of an expert set the scale of the observations; no batch has a row of them and nothing is imitated, so all
-that is learned is from what the policy tried (Andrychowicz et al., 2017, arXiv:1707.01495, without its 19 workers).
+that is learned is from what the policy tried (Andrychowicz et al., 2017, arXiv:1707.01495).
 """
 
 from __future__ import annotations
@@ -97,8 +97,10 @@ def main() -> None:
         for seed in options.seeds:
             for share in (0.0, SHARE):
                 cell = GymnasiumCell(gymnasium.make(task), expert=EXPERTS[task])
-                wanted, achieved = cell.spec.part("desired_goal"), cell.spec.part("achieved_goal")
-                hindsight = Hindsight(share=share, wanted=wanted, achieved=achieved, within=WITHIN_M) if share else None
+                desired, achieved = cell.spec.part("desired_goal"), cell.spec.part("achieved_goal")
+                hindsight = (
+                    Hindsight(share=share, desired=desired, achieved=achieved, within=WITHIN_M) if share else None
+                )
                 LockstepTraining(cell, CONFIG, budget, seed=seed, hindsight=hindsight).run(
                     lambda told, task=task, seed=seed, share=share: print(
                         f"{task}, seed {seed}, share {share}: {told.successes} of {told.episodes} after "

@@ -72,11 +72,11 @@ def _environment(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _hindsight(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Refuse goals that are told anew where there is none, or where Φ would go on to say how far the old one is."""
+    """Refuse goals that are relabelled where there is none, or where Φ would go on to say how far the old one is."""
     run = resolved.run
     if run.hindsight and resolved.task.goal is None:
         text = (
-            f"{run.hindsight} of a batch is told anew, must be 0 for a task without goal; add goal: {{wanted: ..., "
+            f"{run.hindsight} of a batch is relabelled, must be 0 for a task without goal; add goal: {{desired: ..., "
             "achieved: ..., within: ...}} to the task"
         )
         yield resolved.mistake("run.hindsight", text)

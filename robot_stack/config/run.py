@@ -175,7 +175,7 @@ class RunConfig(Section):
     imitation: ImitationChoice = ImitationChoice()
     """How steps of demonstrations and corrections are weighed where they are imitated."""
     hindsight: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of each batch whose goal is told anew as one that was reached later, where the task says what its `goal`
+    """Share of each batch whose goal is relabelled as one that was reached later, where the task says what its `goal`
     is; 0: none."""
     training: TrainingConfig
     """Budget."""

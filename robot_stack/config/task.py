@@ -157,7 +157,7 @@ class BackwardConfig(Section):
 class GoalConfig(Section):
     """The goal of an episode where it is a part of what is observed, and how one sees that it is reached."""
 
-    wanted: FieldName
+    desired: FieldName
     """Proprio field with the goal, the same throughout an episode."""
     achieved: FieldName
     """Proprio field of the same size and unit: what has been reached."""
@@ -217,7 +217,7 @@ class TaskConfig(Section):
     success: SuccessConfig
     """End of an episode."""
     goal: GoalConfig | None = None
-    """What a run with `hindsight` tells anew; None where the goal is no part of what is observed."""
+    """What a run with `hindsight` relabels; None where the goal is no part of what is observed."""
     backward: BackwardConfig | None = None
     """None: the scene is reset before each episode. Else proprio needs the field `direction`, of size 1."""
     others: tuple[OtherTask, ...] = ()
@@ -266,15 +266,15 @@ class TaskConfig(Section):
         sizes = {field.name: field.size for field in info.data.get("proprio", ())}
         if goal is None or not sizes:
             return goal
-        for key, name in (("wanted", goal.wanted), ("achieved", goal.achieved)):
+        for key, name in (("desired", goal.desired), ("achieved", goal.achieved)):
             if name not in sizes:
                 raise PlacedError(f"{key} is '{name}', must be one of {', '.join(sizes)}; correct the name", key)
-        if goal.wanted == goal.achieved:
-            raise PlacedError(f"achieved is '{goal.achieved}', must be another field than wanted", "achieved")
-        if sizes[goal.wanted] != sizes[goal.achieved]:
+        if goal.desired == goal.achieved:
+            raise PlacedError(f"achieved is '{goal.achieved}', must be another field than desired", "achieved")
+        if sizes[goal.desired] != sizes[goal.achieved]:
             raise PlacedError(
-                f"achieved has {sizes[goal.achieved]} entries, must have {sizes[goal.wanted]} as wanted; name a field "
-                "of the same size",
+                f"achieved has {sizes[goal.achieved]} entries, must have {sizes[goal.desired]} as desired; name a "
+                "field of the same size",
                 "achieved",
             )
         return goal

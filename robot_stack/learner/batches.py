@@ -82,10 +82,10 @@ class DeviceBatches:
         )
         features, next_features = self._rows["features"][both].float().chunk(2)
         proprio, next_proprio = self._rows["proprio"][both].chunk(2)
-        if draw.retold is not None:
-            told, goals = self._upload(draw.retold.rows), self._upload(draw.retold.goals)
-            proprio[told, draw.retold.wanted] = goals
-            next_proprio[told, draw.retold.wanted] = goals
+        if draw.relabelled is not None:
+            told, goals = self._upload(draw.relabelled.rows), self._upload(draw.relabelled.goals)
+            proprio[told, draw.relabelled.desired] = goals
+            next_proprio[told, draw.relabelled.desired] = goals
         human = (self._rows["source"][acted] == Source.HUMAN) & there
         label = self._rows["label"][acted] & there[..., None]
         action = self._rows["executed"][torch.where(there, acted, now.roll(1)[:, None])]  # as `Draw.played_rows`

@@ -173,12 +173,14 @@ def imitation_window(resolved: ResolvedRun, settings: LearningSettings) -> int:
 
 
 def hindsight_of(resolved: ResolvedRun) -> Hindsight | None:
-    """Return which part of the proprio vector is a goal, and how often a run tells it anew; None for never."""
+    """Return which part of the proprio vector is a goal, and how often a run relabels it; None for never."""
     goal, share = resolved.task.goal, resolved.run.hindsight
     if goal is None or not share:
         return None
     spec = resolved.spec()
-    return Hindsight(share=share, wanted=spec.part(goal.wanted), achieved=spec.part(goal.achieved), within=goal.within)
+    return Hindsight(
+        share=share, desired=spec.part(goal.desired), achieved=spec.part(goal.achieved), within=goal.within
+    )
 
 
 def _rescore(resolved: ResolvedRun) -> Any:

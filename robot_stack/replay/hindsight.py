@@ -16,41 +16,41 @@ from robot_stack.replay.frames import FrameTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hindsight:
-    """The part of the proprio vector that is a goal, and how often it is told anew.
+    """The part of the proprio vector that is a goal, and how often it is relabelled.
 
     Attributes:
-        share: Of the rows of a draw whose goal is told anew, in (0, 1).
-        wanted: Entries of the goal, G of them.
+        share: Of the rows of a draw whose goal is relabelled, in (0, 1).
+        desired: Entries of the goal, G of them.
         achieved: As many entries, in the same units: what a frame has reached.
         within: Euclidean distance up to which a goal counts as reached.
     """
 
     share: float
-    wanted: slice
+    desired: slice
     achieved: slice
     within: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retold:
-    """The rows of a draw whose goal is told anew.
+class Relabelled:
+    """The rows of a draw whose goal is relabelled.
 
     Attributes:
         rows: Which of the B rows, int64, shape (R,).
-        wanted: Entries of the proprio vector that are replaced, in o and in o'.
+        desired: Entries of the proprio vector that are replaced, in o and in o'.
         goals: What replaces them, float32, shape (R, G).
         reached: Whether o' reaches the new goal, bool, shape (R,).
     """
 
     rows: np.ndarray
-    wanted: slice
+    desired: slice
     goals: np.ndarray
     reached: np.ndarray
 
 
-def retell(
+def relabel(
     hindsight: Hindsight, frames: FrameTable, rng: np.random.Generator, path: np.ndarray, steps: np.ndarray
-) -> tuple[Retold, np.ndarray, np.ndarray]:
+) -> tuple[Relabelled, np.ndarray, np.ndarray]:
     """Give some rows of a draw the goal of a later frame of their episode, drawn uniformly from those after o.
 
     Args:
@@ -74,4 +74,4 @@ def retell(
     made = np.minimum(steps[rows], np.where(reached, near.argmax(axis=1) + 1, path.shape[1]))
     steps[rows] = made
     path[rows] = np.take_along_axis(path[rows], np.minimum(np.arange(path.shape[1]), made[:, None]), axis=1)
-    return Retold(rows=rows, wanted=hindsight.wanted, goals=goals, reached=reached), path, steps
+    return Relabelled(rows=rows, desired=hindsight.desired, goals=goals, reached=reached), path, steps

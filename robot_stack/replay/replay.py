@@ -11,7 +11,7 @@ import numpy as np
 
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.frames import NO_ROW, FrameTable
-from robot_stack.replay.hindsight import Hindsight, Retold, retell
+from robot_stack.replay.hindsight import Hindsight, Relabelled, relabel
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.outcome import Outcome, OutcomeColumn
 from robot_stack.replay.pools import PoolIndex, Pools
@@ -38,7 +38,7 @@ class Replay:
         handover_s: Length of the blend when an operator takes over, whose steps are not imitated.
         task_ids: Of the tasks that batches are drawn from evenly; where there are fewer than two, evenly by transition.
         imitation_window: Frames over which the rise of Φ weighs what is imitated; 0: all of it weighs the same.
-        hindsight: Of rows whose goal is told anew, for a rule without shaping, as Φ is of the goal that was given;
+        hindsight: Of rows whose goal is relabelled, for a rule without shaping, as Φ is of the goal that was given;
             None: of no rows.
     """
 
@@ -229,13 +229,15 @@ class Replay:
             if chunk > 1:
                 chosen = refill(rng, (steps == chunk) | self._outcomes.over(path[:, -1]), expert)
                 rows, expert, path, steps = rows[chosen], expert[chosen], path[chosen], steps[chosen]
-            retold = None
+            relabelled = None
             if self._hindsight is not None:
-                retold, path, steps = retell(self._hindsight, frames, rng, path, steps)
+                relabelled, path, steps = relabel(self._hindsight, frames, rng, path, steps)
             shifts = frames.images.draw_shifts(rng, batch_size, shift) if shift else None
             self._batches += 1
             imitation = self._potential.imitation(rows, expert, self.pools.expert)
-            return self._draw_of(path, steps, expert, imitation, gamma=gamma, chunk=chunk, shifts=shifts, retold=retold)
+            return self._draw_of(
+                path, steps, expert, imitation, gamma=gamma, chunk=chunk, shifts=shifts, relabelled=relabelled
+            )
 
     def transitions(self, episode_id: str, most: int, *, gamma: float, n_step: int = 1, chunk: int = 1) -> Draw:
         """Return the transitions of one episode in order, all of them or `most` at even distances; nothing is random.
@@ -265,14 +267,14 @@ class Replay:
         gamma: float,
         chunk: int,
         shifts: dict[str, np.ndarray] | None = None,
-        retold: Retold | None = None,
+        relabelled: Relabelled | None = None,
     ) -> Draw:
         """Build the draw of transitions that `FrameTable.walk` has followed, rewarded as things stand now."""
         frames, rows, next_rows = self.frames, path[:, 0], path[:, -1]
         last_rows = frames.last_rows(rows)
         phi, outcome = self._potential.at(rows), self._outcomes.at(next_rows)
-        if retold is not None:
-            there = retold.rows[retold.reached]
+        if relabelled is not None:
+            there = relabelled.rows[relabelled.reached]
             outcome[there] = np.where(outcome[there] == Outcome.FAILURE, Outcome.FAILURE, Outcome.SUCCESS)
         reward, discount = returns(
             self._rule,
@@ -289,8 +291,8 @@ class Replay:
             outcome=self._outcomes.at(last_rows),
             phi=phi,
         )
-        if retold is not None:
-            mc_return[retold.rows] = np.nan  # what was done later went for another goal
+        if relabelled is not None:
+            mc_return[relabelled.rows] = np.nan  # what was done later went for another goal
         return Draw(
             rows=rows,
             next_rows=next_rows,
@@ -301,7 +303,7 @@ class Replay:
             expert=expert,
             imitation=imitation,
             shifts=shifts,
-            retold=retold,
+            relabelled=relabelled,
         )
 
     def sample(

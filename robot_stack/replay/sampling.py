@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.replay.frames import NO_ROW, FrameTable
-from robot_stack.replay.hindsight import Retold
+from robot_stack.replay.hindsight import Relabelled
 from robot_stack.types.batch import Batch
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
@@ -27,7 +27,7 @@ class Draw:
         expert: Drawn from the expert pool, bool, shape (B,).
         imitation: Weight of each row in imitation, float32, shape (B,), see `Batch.imitation`.
         shifts: Camera name -> how far images of o and o' are moved, int64, shape (2, B, 2); None for not at all.
-        retold: The rows whose goal is told anew; None without hindsight.
+        relabelled: The rows whose goal is relabelled; None without hindsight.
     """
 
     rows: np.ndarray
@@ -39,7 +39,7 @@ class Draw:
     expert: np.ndarray
     imitation: np.ndarray
     shifts: dict[str, np.ndarray] | None
-    retold: Retold | None = None
+    relabelled: Relabelled | None = None
 
     @property
     def played_rows(self) -> np.ndarray:
@@ -94,9 +94,9 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
     column, rows, next_rows = frames.column, draw.rows, draw.next_rows
     features = column("features")
     proprio, next_proprio = column("proprio")[rows], column("proprio")[next_rows]
-    if draw.retold is not None:
-        proprio[draw.retold.rows, draw.retold.wanted] = draw.retold.goals
-        next_proprio[draw.retold.rows, draw.retold.wanted] = draw.retold.goals
+    if draw.relabelled is not None:
+        proprio[draw.relabelled.rows, draw.relabelled.desired] = draw.relabelled.goals
+        next_proprio[draw.relabelled.rows, draw.relabelled.desired] = draw.relabelled.goals
     now, after = (None, None) if draw.shifts is None else ({n: s[i] for n, s in draw.shifts.items()} for i in (0, 1))
     return Batch(
         features=features[rows],

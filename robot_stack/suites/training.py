@@ -91,7 +91,7 @@ class LockstepTraining:
         rule: What outcomes are worth.
         prior: Online episodes of another agent, of which half of each batch is drawn; see `prior_replay`. What the
             training itself records is the other half: it begins with random steps, and has no demonstrations.
-        hindsight: Of rows whose goal is told anew; None for none.
+        hindsight: Of rows whose goal is relabelled; None for none.
 
     Raises:
         SpecError: If the environment has cameras, since training in lockstep reads numbers alone, or the budget does

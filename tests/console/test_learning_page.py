@@ -60,4 +60,6 @@ def test_curves_are_drawn_at_most_twice_a_second(cell, url, tab):
     says(page, "#learned", "of 40")
     drawn = page.evaluate("window.drawn")
     assert len(drawn) >= 2
-    assert (drawn[-1] - drawn[0]) / (len(drawn) - 1) >= 480, [later - earlier for earlier, later in pairwise(drawn)]
+    gaps = [later - earlier for earlier, later in pairwise(drawn)]
+    assert sum(gaps) / len(gaps) >= 480, gaps
+    assert min(gaps) >= 250, gaps  # no burst either; a busy machine may look at one late

@@ -29,7 +29,7 @@ from tests.replay.synthetic_episodes import FEATURES, arrivals, begin_all, recor
 pytestmark = pytest.mark.long
 
 SPEC = two_handed_spec()
-ANEW = Hindsight(share=0.5, wanted=slice(0, 1), achieved=slice(1, 2), within=2.0)
+ANEW = Hindsight(share=0.5, desired=slice(0, 1), achieved=slice(1, 2), within=2.0)
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
 
 

@@ -1,4 +1,4 @@
-"""Goals that are told anew: what a batch holds then, against the definition, row by row."""
+"""Goals that are relabelled: what a batch holds then, against the definition, row by row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Path = list[tuple[float, float]]
 
 def recorded(paths: list[Path], ends: list[EndReason | None], share: float) -> Replay:
     """Two or more episodes whose frames arrive in turn; of number n the goal is (-1 - n, -1 - n), out of reach."""
-    hindsight = Hindsight(share=share, wanted=GOAL, achieved=PLACE, within=WITHIN)
+    hindsight = Hindsight(share=share, desired=GOAL, achieved=PLACE, within=WITHIN)
     replay = Replay(SPEC, RewardRule(shaping=0.0), keep_images=False, hindsight=hindsight)
     turns = []
     for number, (path, end) in enumerate(zip(paths, ends, strict=True)):
@@ -60,17 +60,17 @@ def test_each_row_is_a_way_to_its_goal_as_defined(told: list[tuple[Path, EndReas
         np.testing.assert_array_equal(batch.next_proprio[row, GOAL], goal)
         np.testing.assert_array_equal(batch.proprio[row, PLACE], path[t])
         later = path[t + 1 :]
-        retold = not (goal == -1 - number).all()
-        if retold:
+        relabelled = not (goal == -1 - number).all()
+        if relabelled:
             assert (later == goal).all(axis=1).any(), "a goal that was reached later"
             assert np.isnan(batch.mc_return[row])
         near = np.linalg.norm(later - goal, axis=1) <= WITHIN
-        there = 1 + int(near.argmax()) if retold and near.any() else len(path)
+        there = 1 + int(near.argmax()) if relabelled and near.any() else len(path)
         made = min(n_step, len(later), there)
         np.testing.assert_array_equal(batch.next_proprio[row, PLACE], path[t + made])
         last = t + made == len(path) - 1
         failed = last and ends[number] is EndReason.FAILURE
-        won = not failed and (made == there if retold else last and ends[number] is EndReason.SUCCESS)
+        won = not failed and (made == there if relabelled else last and ends[number] is EndReason.SUCCESS)
         assert batch.reward[row] == pytest.approx(GAMMA ** (made - 1) if won else 0.0)
         assert batch.discount[row] == pytest.approx(0.0 if won or failed else GAMMA**made)
 
@@ -78,10 +78,10 @@ def test_each_row_is_a_way_to_its_goal_as_defined(told: list[tuple[Path, EndReas
 def test_goals_come_from_all_later_frames_alike_and_as_often_as_asked() -> None:
     path = [(float(t), 0.0) for t in range(6)]
     batch = drawn(recorded([path], [EndReason.TIMEOUT], 0.8), 20_000)
-    retold = batch.proprio[:, 0] >= 0.0
+    relabelled = batch.proprio[:, 0] >= 0.0
     first = batch.proprio[:, 2] == 0.0
-    goals = batch.proprio[first & retold, 0]
-    assert retold.mean() == pytest.approx(0.8, abs=0.02)
+    goals = batch.proprio[first & relabelled, 0]
+    assert relabelled.mean() == pytest.approx(0.8, abs=0.02)
     counts = [np.mean(goals == t) for t in range(1, 6)]
     assert counts == pytest.approx([1 / 5] * 5, abs=0.03)
 
@@ -104,10 +104,10 @@ def test_without_it_a_draw_is_what_it_was() -> None:
     for step in steps_of(small_spec(), "0", [Source.POLICY] * 5):
         told = np.array([-1.0, -1.0, *path[step.index]], np.float32)
         plain.add_step(replace(step, observation=replace(step.observation, proprio=told)))
-    retold = drawn(recorded([path], [EndReason.TIMEOUT], 0.5))
+    relabelled = drawn(recorded([path], [EndReason.TIMEOUT], 0.5))
     rows = [
         replay.draw(np.random.default_rng(0), 50, gamma=GAMMA, expert_fraction=0.0).rows
         for replay in (plain, recorded([path], [EndReason.TIMEOUT], 0.5))
     ]
     np.testing.assert_array_equal(*rows)
-    assert drawn(plain).proprio[:, 0].max() == -1.0 < retold.proprio[:, 0].max()
+    assert drawn(plain).proprio[:, 0].max() == -1.0 < relabelled.proprio[:, 0].max()

@@ -383,16 +383,16 @@ def idle(seen: np.ndarray) -> np.ndarray:
     return np.zeros(5)
 
 
-GOAL = {"wanted": "goal", "achieved": "place", "within": 0.12}
+GOAL = {"desired": "goal", "achieved": "place", "within": 0.12}
 SHAPED = {"name": "progress", "form": "potential"}
 
 
-def test_a_run_with_hindsight_trains_on_goals_told_anew(tmp_path: Path) -> None:
+def test_a_run_with_hindsight_trains_on_relabelled_goals(tmp_path: Path) -> None:
     files = write(tmp_path, tasks=task_of(POINT) | {"goal": GOAL}, runs=ASKED | {"hindsight": 0.7})
     resolved = load_run(files)
     told = hindsight_of(resolved)
     assert told is not None
-    assert (told.share, told.wanted, told.achieved, told.within) == (0.7, slice(0, 2), slice(2, 4), 0.12)
+    assert (told.share, told.desired, told.achieved, told.within) == (0.7, slice(0, 2), slice(2, 4), 0.12)
     assert hindsight_of(load_run(files, ["hindsight=0"])) is None
     train_online(resolved, tmp_path / "run")
     settings = learning_settings(resolved)
@@ -403,8 +403,8 @@ def test_a_run_with_hindsight_trains_on_goals_told_anew(tmp_path: Path) -> None:
     finally:
         training.close()
     batch = replay.sample(np.random.default_rng(0), 500, gamma=settings.config.sampling.gamma)
-    given = {tuple(goal) for goal in replay.frames.column("proprio")[:, told.wanted].tolist()}
-    assert np.mean([tuple(goal) not in given for goal in batch.proprio[:, told.wanted].tolist()]) == pytest.approx(
+    given = {tuple(goal) for goal in replay.frames.column("proprio")[:, told.desired].tolist()}
+    assert np.mean([tuple(goal) not in given for goal in batch.proprio[:, told.desired].tolist()]) == pytest.approx(
         0.7, abs=0.1
     )
 
@@ -420,12 +420,12 @@ def test_a_run_with_hindsight_trains_on_goals_told_anew(tmp_path: Path) -> None:
             "must be 'sparse' with hindsight",
         ),
         (GOAL, {"hindsight": 1.0}, "hindsight", "less than 1"),
-        (GOAL | {"wanted": "gaol"}, {}, "goal.wanted", "wanted is 'gaol', must be one of goal, place"),
-        (GOAL | {"achieved": "goal"}, {}, "goal.achieved", "must be another field than wanted"),
+        (GOAL | {"desired": "gaol"}, {}, "goal.desired", "desired is 'gaol', must be one of goal, place"),
+        (GOAL | {"achieved": "goal"}, {}, "goal.achieved", "must be another field than desired"),
         (GOAL | {"within": 0}, {}, "goal.within", "greater than 0"),
     ],
 )
-def test_goals_that_cannot_be_told_anew_are_refused(
+def test_goals_that_cannot_be_relabelled_are_refused(
     tmp_path: Path, goal: dict[str, Any] | None, changes: dict[str, Any], key: str, said: str
 ) -> None:
     task = task_of(POINT) | ({} if goal is None else {"goal": goal})

@@ -76,10 +76,10 @@ def test_what_cannot_be_trained_on_is_refused() -> None:
         LockstepTraining(GymnasiumCell(seeing, expert=straight), CONFIG, budget, seed=0)
 
 
-def test_goals_told_anew_teach_more_of_as_many_steps() -> None:
+def test_relabelled_goals_teach_more_of_as_many_steps() -> None:
     """Five demonstrations, few rows of them in a batch: what was tried for nothing becomes a way to somewhere."""
     space = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight).spec
-    told = Hindsight(share=0.8, wanted=space.part("goal"), achieved=space.part("place"), within=REACHED_M)
+    told = Hindsight(share=0.8, desired=space.part("goal"), achieved=space.part("place"), within=REACHED_M)
     few = CONFIG.model_copy(update={"expert_fraction": 0.1})
     _, without = train(few, online_steps=700, eval_episodes=50)
     _, after = train(few, hindsight=told, online_steps=700, eval_episodes=50)
