@@ -104,8 +104,8 @@ def _line(record: RunRecord, number: int, row: EpisodeRow, pictured: bool) -> st
 
 
 def _picture(record: RunRecord, episode_id: str) -> str:
-    stored = record.stored(episode_id)
-    if stored is None or not len(stored.arrays["stamp_ns"]):
+    ends = record.first_and_last(episode_id)
+    if not ends:
         return ""
-    content = base64.b64encode(png(strip(stored))).decode()
+    content = base64.b64encode(png(strip(*ends))).decode()
     return f"<img alt='first and last frames' src='data:image/png;base64,{content}'>"

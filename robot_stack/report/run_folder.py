@@ -13,7 +13,7 @@ import numpy as np
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.annotations import ScoreFiles, read_labels
-from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_frames
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, CriticRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
@@ -99,6 +99,19 @@ class RunRecord:
             return read_episode(self.paths.store.episode(episode_id), images=images, only=only)
         except StoreError:
             return None
+
+    def first_and_last(self, episode_id: str) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None:
+        """Return the first and the last image of each camera of an episode, or None if the store has none of it."""
+        stored = self.stored(episode_id, only=("stamp_ns",))
+        if stored is None or not len(stored.arrays["stamp_ns"]):
+            return None
+        path, last = self.paths.store.episode(episode_id), len(stored.arrays["stamp_ns"]) - 1
+        try:
+            ends = (read_frames(path, at, at + 1) for at in (0, last))
+            first, end = ([image[0] for image in frames.values()] for frames in ends)
+        except StoreError:
+            return None
+        return first, end
 
     def scores(self) -> dict[str, EpisodeScores]:
         """Return for each episode its scores by the newest reward model that scored it."""

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.image import imsave
-
-from robot_stack.replay.columns import IMAGE_PREFIX
-from robot_stack.replay.stored_episode import StoredEpisode
 
 SIDE_PX = 96
 GAP_PX = 2
 
 
-def strip(stored: StoredEpisode) -> np.ndarray:
+def strip(first: Sequence[np.ndarray], last: Sequence[np.ndarray]) -> np.ndarray:
     """Return the first, then the last frame of every camera in a row, uint8, shape (<= SIDE_PX, w, 3), RGB."""
-    images = [stored.arrays[IMAGE_PREFIX + camera.name] for camera in stored.spec.cameras]
-    shown = [fit(image[at]) for at in (0, -1) for image in images]
+    shown = [fit(image) for image in (*first, *last)]
     height = max(image.shape[0] for image in shown)
     padded = []
     for number, image in enumerate(shown):
-        gap = GAP_PX if number == 0 else 3 * GAP_PX if number == len(images) else GAP_PX
+        gap = GAP_PX if number == 0 else 3 * GAP_PX if number == len(first) else GAP_PX
         below = height - image.shape[0]
         padded.append(np.pad(image, ((0, below), (0 if number == 0 else gap, 0), (0, 0)), constant_values=255))
     return np.concatenate(padded, axis=1)

@@ -134,7 +134,9 @@ def test_a_strip_shows_first_frames_then_last_frames(finished_run: Path) -> None
     name = record.episodes(EpisodeKind.ONLINE)[0].episode_id
     stored = record.stored(name)
     assert stored is not None
-    shown = strip(stored)
+    ends = record.first_and_last(name)
+    assert ends is not None
+    shown = strip(*ends)
     assert shown.dtype == np.uint8
     assert shown.shape[0] <= SIDE_PX
     first, last = (
@@ -142,3 +144,4 @@ def test_a_strip_shows_first_frames_then_last_frames(finished_run: Path) -> None
     )
     np.testing.assert_array_equal(shown[0, 0], first[0, 0, 0])
     np.testing.assert_array_equal(shown[0, -1], last[-1, 0, -1])
+    assert record.first_and_last("never_recorded") is None
