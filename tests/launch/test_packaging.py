@@ -18,6 +18,7 @@ import pytest
 from robot_stack.processes.table import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("robot_stack", "policies", "reward_models", "sim")
 NODES = ("robot", "camera", "safety", "teleop", "actor", "learner", "bring_up", "console")
 
 
@@ -26,7 +27,7 @@ def source(tmp_path_factory) -> Path:
     """A copy of the sources: building leaves files beside them."""
     copy = tmp_path_factory.mktemp("source") / "robot_stack"
     copy.mkdir()
-    for folder in ("robot_stack", "policies", "reward_models", "sim", "launch", "ros", "hardware_configs"):
+    for folder in (*PACKAGES, "launch", "ros", "hardware_configs"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "setup.py", "package.xml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, copy / file)
@@ -53,9 +54,14 @@ def test_pip_puts_every_file_where_ros_looks_for_it(source, tmp_path):
     subprocess.run([*install, "--ignore-installed", wheel], check=True, capture_output=True)
     check_prefix(tmp_path / "prefix")
     packages = next((tmp_path / "prefix").glob("lib/python*/site-packages"))
-    assert list((packages / "sim/models").glob("*.xml"))
-    assert (packages / "robot_stack/console/static/index.html").is_file()
-    assert (packages / "robot_stack/console/static/uPlot.LICENSE.txt").is_file()
+    beside_code = [
+        path.relative_to(source)
+        for package in PACKAGES
+        for path in (source / package).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    ]
+    assert {path.parent.name for path in beside_code} >= {"static", "models", "transport"}
+    assert [path for path in beside_code if not (packages / path).is_file()] == [], "not in the wheel"
     assert not (packages / "launch").exists()
 
 
