@@ -23,7 +23,7 @@ PIP := $(BIN)/python -m pip
 TORCH := $(VENV)/.torch
 SIM_READY := $(VENV)/.sim
 INSTALLED := $(VENV)/.installed
-# where torch is taken from instead of pip's usual place: pytorch.org names an index of builds for the CPU
+# an index that torch is taken from, whatever else is known
 TORCH_INDEX ?=
 SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(ALGORITHM),--algorithm $(ALGORITHM)) $(if $(filter-out 0,$(QUICK)),--quick)
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
@@ -51,19 +51,28 @@ $(VENV)/pyvenv.cfg:
 		exit 1; \
 	}
 
-# torch first and by itself, so that nothing else decides which build of it is taken
+# torch first and by itself, so that nothing else decides which build of it is taken. Without a GPU it is the build for
+# the CPU, 200 MB instead of 2.7 GB: uv knows where that lies. Where pip has been told of a place of its own, that is asked.
 $(TORCH): $(VENV)/pyvenv.cfg constraints.txt
 	@set -e; torch=$$(sed -n '/^torch==/p' constraints.txt); \
 	if [ -n "$(TORCH_INDEX)" ]; then \
 		echo "1 of 3: $$torch, from $(TORCH_INDEX)"; \
 		$(PIP) install --quiet --no-deps --index-url "$(TORCH_INDEX)" $$torch; \
-	else \
+	elif [ "$$(uname -s)" != Linux ] || nvidia-smi -L >/dev/null 2>&1; then \
 		echo "1 of 3: $$torch, as pip finds it"; \
-		if [ "$$(uname -s)" = Linux ] && ! nvidia-smi -L >/dev/null 2>&1; then \
-			echo "        (no NVIDIA GPU here: where pip finds the build for GPUs, 2.7 GB, break off and say"; \
-			echo "        make TORCH_INDEX=ADDRESS, the index for the CPU that pytorch.org names: 200 MB)"; \
-		fi; \
 		$(PIP) install --quiet $$torch; \
+	elif $(PIP) config list | grep -qE 'index-url|find-links|no-index'; then \
+		echo "1 of 3: $$torch, as pip finds it where its settings say"; \
+		echo "        (no NVIDIA GPU here: if that is the build for GPUs, 2.7 GB, break off and say"; \
+		echo "        make TORCH_INDEX=ADDRESS, an index of builds for the CPU: 200 MB)"; \
+		$(PIP) install --quiet $$torch; \
+	else \
+		echo "1 of 3: $$torch for the CPU, 200 MB: there is no NVIDIA GPU here"; \
+		$(PIP) install --quiet uv; \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python --torch-backend cpu $$torch || { \
+			echo "        (the builds for the CPU cannot be reached; as pip finds it, which may be 2.7 GB)"; \
+			$(PIP) install --quiet $$torch; \
+		}; \
 	fi
 	@touch $@
 

@@ -13,7 +13,11 @@ from tests.arch.source_tree import ROOT
 
 CPU = "https://index.example/cpu"
 ON_LINUX = "#!/bin/sh\necho Linux\n"
-RECORDS = '#!/bin/sh\necho "$@" >> "$PIP_LOG"\ncase "$*" in *"$REFUSED"*) exit 1 ;; esac\n'
+RECORDS = """#!/bin/sh
+echo "$@" >> "$PIP_LOG"
+case "$*" in *"$REFUSED"*) exit 1 ;; *"config list") echo "$PIP_SETTINGS" ;; esac
+"""
+MIRROR = "global.index-url='https://mirror.example/simple'"
 
 
 @pytest.fixture
@@ -21,6 +25,7 @@ def machine(tmp_path: Path) -> Path:
     """A virtual environment whose pip only writes down what it is asked for, and refuses what REFUSED says."""
     for name, text in {
         "venv/bin/python": RECORDS,
+        "venv/bin/uv": RECORDS,
         "bin/uname": ON_LINUX,
         "bin/nvidia-smi": "#!/bin/sh\nexit 9\n",
     }.items():
@@ -32,17 +37,20 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def make(machine: Path, stamp: str, *options: str, refused: str = "nothing") -> tuple[list[str], str]:
-    """Make a stamp; return what pip was asked for, and what was printed."""
+def make(
+    machine: Path, stamp: str, *options: str, refused: str = "nothing", settings: str = "global.timeout='180'"
+) -> tuple[list[str], str]:
+    """Make a stamp; return what pip and uv were asked to install, and what was printed."""
     log = machine / "pip.log"
     environment = {
         "PATH": f"{machine / 'bin'}{os.pathsep}{os.environ['PATH']}", "PIP_LOG": str(log), "REFUSED": refused,
+        "PIP_SETTINGS": settings,
     }  # fmt: skip
     venv = machine / "venv"
     command = ["make", f"VENV={venv}", *options, str(venv / stamp)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    return log.read_text().splitlines(), done.stdout
+    return [line for line in log.read_text().splitlines() if "config list" not in line], done.stdout
 
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -65,8 +73,26 @@ def test_without_ros_wheels_the_rest_is_installed_and_it_is_said(machine: Path) 
     assert "ros extra is left out" in said
 
 
-def test_torch_is_what_pip_finds_and_without_a_gpu_it_is_said_what_else_there_is(machine: Path) -> None:
-    (asked,), said = make(machine, ".torch")
+def test_without_a_gpu_torch_is_the_build_for_the_cpu(machine: Path) -> None:
+    (tool, asked), said = make(machine, ".torch")
+    assert tool == "-m pip install --quiet uv"
+    assert asked.startswith("pip install --quiet --python ")
+    assert "--torch-backend cpu torch==" in asked
+    assert "torch==" in said
+    assert "for the CPU, 200 MB" in said
+
+
+def test_where_the_builds_for_the_cpu_cannot_be_reached_pip_is_asked(machine: Path) -> None:
+    (*_, asked), said = make(machine, ".torch", refused="torch-backend")
+    assert asked.startswith("-m pip install --quiet torch==")
+    assert "cannot be reached" in said
+
+
+@pytest.mark.parametrize("settings", [MIRROR, ":env:.find-links='/opt/wheels'", "global.no-index='1'"])
+def test_a_pip_that_is_told_where_to_look_is_asked_and_it_is_said_what_else_there_is(
+    machine: Path, settings: str
+) -> None:
+    (asked,), said = make(machine, ".torch", settings=settings)
     assert asked.startswith("-m pip install --quiet torch==")
     assert "no NVIDIA GPU here" in said
     assert "TORCH_INDEX=" in said
