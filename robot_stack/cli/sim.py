@@ -346,6 +346,7 @@ class _Say:
             demos=training.demos,
             max_episodes=training.max_episodes,
             max_robot_minutes=training.max_robot_minutes,
+            eval_episodes=training.eval_episodes,
             rate_hz=dry_run.resolved.run.rate_hz,
         )
         self._started_s = time.monotonic() - sum(dry_run.phases.values())  # a run that goes on has worked before

@@ -19,14 +19,18 @@ PHASES = (
     ("collecting_demos", "demonstrations"),
     ("fitting", "encoder and reward model"),
     ("training", "online training"),
-    ("evaluating", "evaluation"),
     ("cloning", "behaviour cloning"),
+    ("evaluating", "evaluation"),
     ("report", "report"),
 )
 """Phases in their order, with the words that an operator reads. "done" comes after the last."""
+_AFTER_TRAINING = ("cloning", "evaluating", "report")
 PLAIN_EVERY_S = 5.0
 MIN_SHARE = 0.02
 """No time left is guessed from less than this share of a phase."""
+DEMO_S, FITTING_S, EPISODE_S, CLONING_S, RESET_S, REPORT_S = 12.0, 240.0, 15.0, 60.0, 2.0, 15.0
+"""How long a demonstration, an episode of online training, a held-out reset and the other phases take: as the dry run
+of peg insertion on two cores, for phases that have not begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +41,14 @@ class RunBudget:
         demos: Wanted demonstrations.
         max_episodes: Most training episodes.
         max_robot_minutes: Longest robot time in training.
+        eval_episodes: Held-out resets of the evaluation.
         rate_hz: Control rate.
     """
 
     demos: int
     max_episodes: int
     max_robot_minutes: float
+    eval_episodes: int
     rate_hz: float
 
 
@@ -90,6 +96,28 @@ def time_left_s(snapshot: Snapshot, budget: RunBudget) -> float | None:
     return snapshot.phase_s * (1 - share) / (share - snapshot.began_at)
 
 
+def total_left_s(snapshot: Snapshot, budget: RunBudget) -> float | None:
+    """Return about how many seconds are left until the report, or None in a phase that is none of `PHASES`.
+
+    What has begun goes on at its pace; what has not takes its usual time, and online training as long as it may.
+    """
+    expected = {
+        "collecting_demos": DEMO_S * budget.demos,
+        "fitting": FITTING_S,
+        "training": min(60 * budget.max_robot_minutes, EPISODE_S * budget.max_episodes),
+        "cloning": CLONING_S,
+        "evaluating": RESET_S * budget.eval_episodes,
+        "report": REPORT_S,
+    }
+    names = [name for name, _ in PHASES]
+    if snapshot.phase not in names:
+        return None
+    now = time_left_s(snapshot, budget)
+    if now is None:
+        now = max(0.0, expected[snapshot.phase] - snapshot.phase_s)
+    return now + sum(expected[name] for name in names[names.index(snapshot.phase) + 1 :])
+
+
 def duration_words(seconds: float) -> str:
     """Return a duration as minutes and seconds, with hours from one hour on: 4:05, 1:02:00."""
     total = round(seconds)
@@ -105,15 +133,17 @@ def plain_line(snapshot: Snapshot, budget: RunBudget) -> str:
         parts += [f"{name} {value}" for name, value in training_figures(counters, budget)]
     elif snapshot.message:
         parts.append(snapshot.message)
-    left = time_left_s(snapshot, budget)
-    if left is not None:
-        parts.append(left_words(snapshot.phase, left))
-    return " | ".join(parts)
+    left = left_words(snapshot, budget)
+    return " | ".join([*parts, left] if left else parts)
 
 
-def left_words(phase: str, left_s: float) -> str:
-    """Return the time left in words; it is a bound in online training, which may end early."""
-    return f"{'at most ' if phase == 'training' else ''}{duration_words(left_s)} left in this phase"
+def left_words(snapshot: Snapshot, budget: RunBudget) -> str:
+    """Return the time left in words, empty if nobody can know; until online training has ended it is a bound."""
+    left = {"in this phase": time_left_s(snapshot, budget), "in all": total_left_s(snapshot, budget)}
+    parts = ", ".join(f"{duration_words(seconds)} {of}" for of, seconds in left.items() if seconds is not None)
+    if not parts:
+        return ""
+    return f"left {'about' if snapshot.phase in _AFTER_TRAINING else 'at most'} {parts}"
 
 
 def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[tuple[str, str]]:
@@ -150,9 +180,8 @@ def render(snapshot: Snapshot, budget: RunBudget, *, title: str = "run") -> Rend
         parts += [Text(), _figures_table(snapshot, budget)]
     if snapshot.message:
         parts += [Text(), Text(snapshot.message)]
-    left = time_left_s(snapshot, budget)
-    when = f"{duration_words(snapshot.elapsed_s)} so far"
-    footer = when if left is None else f"{when}, {left_words(snapshot.phase, left)}"
+    when, left = f"{duration_words(snapshot.elapsed_s)} so far", left_words(snapshot, budget)
+    footer = f"{when}, {left}" if left else when
     return Panel(Group(*parts), title=title, subtitle=footer, title_align="left", subtitle_align="left", width=64)
 
 

@@ -14,9 +14,10 @@ from robot_stack.report.live import (
     plain_line,
     render,
     time_left_s,
+    total_left_s,
 )
 
-BUDGET = RunBudget(demos=20, max_episodes=250, max_robot_minutes=25, rate_hz=10)
+BUDGET = RunBudget(demos=20, max_episodes=250, max_robot_minutes=25, eval_episodes=100, rate_hz=10)
 COUNTERS = {
     "episodes": 50.0,
     "env_steps": 3000.0,
@@ -72,12 +73,25 @@ def test_no_time_left_is_guessed_at_the_start() -> None:
     assert time_left_s(snapshot, BUDGET) is None
 
 
+def test_the_whole_is_what_is_left_of_this_phase_and_the_usual_time_of_those_after_it() -> None:
+    began = Snapshot(phase="collecting_demos", counters={"demos": 0.0})
+    assert total_left_s(began, BUDGET) == 20 * 12 + 240 + 25 * 60 + 60 + 200 + 15
+    paced = Snapshot(phase="training", counters=COUNTERS, elapsed_s=900, phase_s=100)
+    assert total_left_s(paced, BUDGET) == pytest.approx(400 + 60 + 200 + 15)
+    slow = Snapshot(phase="cloning", elapsed_s=2000, phase_s=500)
+    assert total_left_s(slow, BUDGET) == 200 + 15
+    assert total_left_s(Snapshot(phase="installing"), BUDGET) is None
+    assert "left about 0:10 in this phase, 0:25 in all" in plain_line(
+        Snapshot(phase="evaluating", counters={"share": 0.9}, elapsed_s=2000, phase_s=90), BUDGET
+    )
+
+
 def test_the_plain_line_tells_all_of_practice() -> None:
     line = plain_line(Snapshot(phase="training", counters=COUNTERS, elapsed_s=900, phase_s=100), BUDGET)
     assert line == (
         "15:00 | online training | episodes 50 of 250 | robot time 5.0 min | success 60 % | alone 35 % | "
         "human steps 14 % | Φ 0.91 | updates 16600, 41/s | params v332 | "
-        "Q: correction above proposal - | own above random 97 % | at most 6:40 left in this phase"
+        "Q: correction above proposal - | own above random 97 % | left at most 6:40 in this phase, 11:15 in all"
     )
 
 
@@ -92,6 +106,9 @@ def test_phases_behind_are_ticked_and_the_one_running_is_marked() -> None:
         "35 %",
     ):
         assert words in text
+    cloning = drawn(Snapshot(phase="cloning", elapsed_s=1500, phase_s=3))
+    assert "✓ online training" in cloning
+    assert "· evaluation" in cloning, "the baseline is cloned before both are evaluated"
     assert "▶" not in drawn(Snapshot(phase="done"))
     assert "▶ installing" in drawn(Snapshot(phase="installing"))
 
@@ -126,4 +143,4 @@ def test_time_in_a_phase_starts_when_the_phase_does() -> None:
         view.update({"phase": "collecting_demos", "counters": {"demos": 0.0}}, 0.0)
         view.update({"phase": "training", "counters": {"episodes": 100.0}}, 300.0)
         view.update({"phase": "training", "counters": {"episodes": 150.0}}, 400.0)
-    assert out.getvalue().splitlines()[-1].endswith("at most 3:20 left in this phase")
+    assert out.getvalue().splitlines()[-1].endswith("left at most 3:20 in this phase, 7:55 in all")
