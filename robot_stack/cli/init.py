@@ -74,8 +74,7 @@ def _copy(name: str, like: str) -> int:
         print(f"Written: {path}")
     others = ", ".join(other for other in examples if other not in (like, name))
     print(f"Every line of them is an example, of {like}; {name} is yours to correct. Others, for --like: {others}")
-    simulated = example.is_environment or all(robot.backend == "sim" for robot in example.robots.values())
-    start = f"robot-stack sim --task {name}" if simulated else f"robot-stack doctor {name}"
+    start = f"robot-stack sim --task {name}" if example.simulated else f"robot-stack doctor {name}"
     print(f"Next: edit them, then robot-stack show {name}, then {start}")
     return 0
 

@@ -44,7 +44,7 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
             download(client(), hub, "model", source, revision=revision, only=names())
         resolved = receive(source, out)
     print(f"{out}: {resolved.run.algorithm.name} on {resolved.run.cell}, task {resolved.task.name}")
-    if all(robot.backend == "sim" for robot in resolved.robots.values()):
+    if resolved.simulated:
         print(f"Next: robot-stack eval {name}")
     else:
         print(

@@ -49,6 +49,5 @@ def as_table(resolved: ResolvedRun) -> str:
     lines = [f"{setting:<{width}}  # {origin}" for setting, origin in rows]
     spec = resolved.spec()
     shapes = f"spec {spec.digest[:12]}: action {spec.action_size}, proprio {spec.proprio_size}, {spec.rate_hz:g} Hz"
-    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
-    verb = "sim --task" if resolved.is_environment else "up" if simulated else "doctor"
+    verb = "sim --task" if resolved.is_environment else "up" if resolved.simulated else "doctor"
     return "\n".join([*lines, "", shapes, f"Next: robot-stack {verb} {resolved.name}"])

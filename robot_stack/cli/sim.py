@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from robot_stack.processes.prepared_run import PreparedRun, free_address, prepar
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ONE_THREAD, ProcessSpec, process_table
 from robot_stack.report.live import LiveView, RunBudget
+from robot_stack.runs.beginning import Beginning, command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.transport.access.security import actor_credentials
@@ -122,6 +122,7 @@ def run(
     say = _Say(dry_run)
     say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
     again = _again(name, seed, task, algorithm, quick, overrides, root)
+    Beginning(command=again, quick=quick).write(dry_run.folder)
     try:
         with prepared(dry_run.resolved, dry_run.folder) as ready, _terminate_as_interrupt():
             table = process_table(dry_run.resolved, dry_run.folder)
@@ -195,13 +196,12 @@ def _again(
 ) -> str:
     """Return the command that goes on with this run, of make where make began it and has words for all of it."""
     if MADE_BY not in os.environ or overrides or root is not None:
-        words = ["robot-stack", "sim", "--name", name]
+        words = ["sim", "--name", name]
         words += ["--seed", str(seed)] if seed else []
         words += ["--task", task] if task != TASK else []
         words += ["--algorithm", algorithm] if algorithm is not None else []
         words += ["--quick"] if quick else []
-        words += ["--root", str(root)] if root is not None else []
-        return shlex.join([*words, *(word for each in overrides for word in ("--set", each))])
+        return command_line(*words, overrides=overrides, root=root)
     said = {
         "SEED": str(seed) if seed else None,
         "TASK": task if task != TASK else None,

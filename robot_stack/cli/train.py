@@ -10,6 +10,7 @@ from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.table import ONE_THREAD
+from robot_stack.runs.beginning import Beginning, command_line
 from robot_stack.runs.paths import RunPaths
 
 
@@ -25,6 +26,8 @@ def run(
     place = own_folder(resolved, folder)
     place.mkdir(parents=True, exist_ok=True)
     write_durable(RunPaths(place).resolved, resolved.to_yaml())
+    chosen = () if folder is None else ("--folder", str(folder))
+    Beginning(command=command_line("train", name, *chosen, overrides=overrides, root=root)).write(place)
     for variable, value in ONE_THREAD.items():
         os.environ.setdefault(variable, value)  # read when torch is imported
     from robot_stack.learner.process import main

@@ -8,6 +8,7 @@ from pathlib import Path
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
+from robot_stack.runs.beginning import Beginning, command_line
 
 
 def run(
@@ -26,6 +27,9 @@ def run(
     """
     resolved = load_checked(name, overrides, root)
     with prepared(resolved, folder if folder is not None else new_folder(resolved, Path("runs"))) as ready:
+        flags = [text for text, said in (("--cell-only", cell_only), ("--remote-learner", remote_learner)) if said]
+        again = command_line("up", name, "--folder", str(ready.folder), *flags, overrides=overrides, root=root)
+        Beginning(command=again).write(ready.folder)
         table = choose_table(resolved, ready.folder, cell_only=cell_only, remote_learner=remote_learner)
         code = supervise(resolved, ready, table, timeout_s)
     print(f"Next: robot-stack report {ready.folder}")

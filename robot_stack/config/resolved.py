@@ -83,6 +83,11 @@ class ResolvedRun:
         return KEY in self.task.sim
 
     @property
+    def simulated(self) -> bool:
+        """Return whether no arm of the cell is a real one."""
+        return all(robot.backend == "sim" for robot in self.robots.values())
+
+    @property
     def robot(self) -> RobotConfig:
         """Return the robot of the only arm.
 

@@ -40,7 +40,7 @@ class Rights:
     @classmethod
     def of(cls, run: ResolvedRun) -> Rights:
         """Derive the rights from the configuration of a run."""
-        simulated = all(robot.backend == "sim" for robot in run.robots.values())
+        simulated = run.simulated
         moved = any(page_hand(teleop) is not None for teleop in run.teleops.values())
         scripted = any(teleop.device == "scripted" for teleop in run.teleops.values())
         return cls(

@@ -211,7 +211,7 @@ def _stop_folder(run: ResolvedRun) -> tuple[str, ...]:
 
     That is its STOP, with which the next run comes up, and the token of its page.
     """
-    if all(robot.backend == "sim" for robot in run.robots.values()):
+    if run.simulated:
         return ()
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return ("--state", str(home / "robot-stack" / run.run.cell))

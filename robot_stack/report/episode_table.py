@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from html import escape
 
-from robot_stack.report.run_folder import RunRecord
+from robot_stack.report.run_folder import RunRecord, episode_numbers
 from robot_stack.report.thumbnails import png, strip
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.transition import EpisodeKind
@@ -72,7 +72,8 @@ def _rank(row: EpisodeRow) -> int:
 
 def _ordered(record: RunRecord) -> list[tuple[int, EpisodeRow]]:
     """Return the numbered training episodes in the order of the table."""
-    numbered = enumerate(record.episodes(EpisodeKind.ONLINE), start=1)
+    rows = record.episodes(EpisodeKind.ONLINE)
+    numbered = zip(map(int, episode_numbers([row.episode_id for row in rows])), rows)
     return sorted(numbered, key=lambda entry: (_rank(entry[1]), -entry[0]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from html import escape
 from pathlib import Path
@@ -103,7 +104,7 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 <title>Run {escape(name)}</title><style>{PALETTE}{STYLE}</style></head><body><main>
 <h1>Run {escape(name)}</h1>
 <p class=sub>task {escape(str(summary["task"]))} · seed {summary["seed"]} · {_verdict(lines)}</p>
-{_headline(summary)}
+{_headline(summary, record)}
 {leading}
 <h2>All figures</h2>
 <p>{escape(summary["critic"]["learned_from_text"])}</p>
@@ -115,14 +116,17 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 {help_section(summary.get("asking"), record.actor_rows)}
 {_reward_model(record)}
 <h2>Safety and faults</h2>{_safety(record)}
-<h2>How to go on</h2>{_commands(record, name)}
+<h2>How to go on</h2>{_commands(record)}
 {_config(record)}
 {pointing()}
 </main></body></html>
 """
 
 
-def _headline(summary: dict[str, Any]) -> str:
+def _headline(summary: dict[str, Any], record: RunRecord) -> str:
+    if record.quick:
+        text = "A quick run: it goes through every phase in minutes, and is too short to learn."
+        return f"<div class=headline><span>{text}</span></div>"
     found = headline(summary)
     result = f"<strong>{escape(found.result)}</strong>" if found.result else ""
     todo = "".join(f"<li>{escape(line)}</li>" for line in advice(summary))
@@ -224,18 +228,25 @@ def _grouped(reasons: Counter[str]) -> list[tuple[str, int]]:
     return sorted(groups.values(), key=lambda group: -group[1])
 
 
-def _commands(record: RunRecord, name: str) -> str:
-    task = f" --task {record.resolved.name} --seed {record.resolved.run.seed}" if record.resolved else ""
+def _commands(record: RunRecord) -> str:
     resumes = len(of_kind(record.rows, ResumeRow))
     told = f"<p>Times the learner was resumed: {resumes}.</p>" if resumes else ""
-    lines = (
+    place = shlex.quote(str(record.folder))
+    again = record.beginning and [
         "# go on where this run stopped, or do again what is missing",
-        f"robot-stack sim --name {name}{task}",
-        "# the policy on held-out resets, without an operator",
-        f"robot-stack eval {name} --episodes 100",
+        record.beginning.command,
+    ]
+    simulated = record.resolved is None or record.resolved.simulated
+    lines = [
+        *(again or []),
+        *(
+            ("# the policy on held-out resets, without an operator", f"robot-stack eval {place} --episodes 100")
+            if simulated
+            else ("# the policy on the robot, without learning", f"robot-stack deploy {place} --episodes 20")
+        ),
         "# this page again",
-        f"robot-stack report {name}",
-    )
+        f"robot-stack report {place}",
+    ]
     return f"{told}<pre>{escape(chr(10).join(lines))}</pre>"
 
 

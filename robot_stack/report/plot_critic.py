@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from robot_stack.report.run_folder import RunRecord
+from robot_stack.report.run_folder import RunRecord, episode_numbers
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, Curve, Sheet, plain_curve
 from robot_stack.report.targets import CORRECTIONS_TARGET, OWN_TARGET
 from robot_stack.runs.critic import NEWEST
@@ -29,14 +29,18 @@ def draw_critic(record: RunRecord, path: Path) -> bool:
     return True
 
 
+def _numbers(rows: Sequence[CriticRow]) -> np.ndarray:
+    return episode_numbers([row.episode_id for row in rows])
+
+
 def _ranks(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
-    number, curves = np.arange(1, len(rows) + 1), []
+    number, counted, curves = _numbers(rows), np.arange(1, len(rows) + 1), []
     for name, colour, target, preferred, asked in (
         ("correction above proposal", ORANGE, CORRECTIONS_TARGET, "corrections_preferred", "corrections"),
         ("own above random", GREEN, OWN_TARGET, "own_preferred", "own_steps"),
     ):
         hits, whole = (np.cumsum([0] + [getattr(row, each) for row in rows]) for each in (preferred, asked))
-        start = np.maximum(0, number - NEWEST)
+        start = np.maximum(0, counted - NEWEST)
         count = whole[1:] - whole[start]
         share = np.divide(hits[1:] - hits[start], count, out=np.full(len(rows), np.nan), where=count > 0)
         panel.plot(number, 100 * share, color=colour, label=f"{name}, {count[-1]} steps")
@@ -45,14 +49,14 @@ def _ranks(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
         curves.append(Curve(panel=panel, name=name, colour=colour, y=100 * share, values=values))
     panel.axhline(50, color=GREY, linestyle=":", linewidth=1.2)
     panel.text(0.02, 51, "a guess", transform=panel.get_yaxis_transform(), color=GREY, fontsize=8, va="bottom")
-    panel.set(title="Steps that Q ranks right", ylabel="steps [%]", xlabel="training episode", ylim=(0, 104))
-    panel.set_xlim(1, max(2, len(rows)))
+    panel.set(title="Steps that Q ranks right", ylabel="steps [%]", xlabel="episode", ylim=(0, 104))
+    panel.set_xlim(number[0], max(number[0] + 1, number[-1]))
     panel.legend(loc="lower right")
     sheet.tell(number, [f"episode {each}" for each in number], curves)
 
 
 def _values(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
-    known = [(number, row.return_mean, row.q_mean) for number, row in enumerate(rows, 1) if row.returns]
+    known = [(number, row.return_mean, row.q_mean) for number, row in zip(_numbers(rows), rows) if row.returns]
     if known:
         number, returned, q = zip(*known)
         panel.scatter(number, returned, s=14, color=GREY, label="return that followed")
@@ -61,8 +65,8 @@ def _values(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
         told = (("return that followed", GREY, returned), ("Q before", BLUE, q))
         curves = [plain_curve(panel, name, colour, np.array(y, dtype=np.float64)) for name, colour, y in told]
         sheet.tell(np.array(number), [f"episode {each}" for each in number], curves)
-    panel.set(title="Q beside the return", ylabel="mean of an episode", xlabel="training episode")
-    panel.set_xlim(0, max(2, len(rows) + 1))
+    panel.set(title="Q beside the return", ylabel="mean of an episode", xlabel="episode")
+    panel.set_xlim(_numbers(rows)[0] - 1, _numbers(rows)[-1] + 1)
 
 
 def _errors(sheet: Sheet, panel: Axes, asked: Sequence[CriticRow], updates: Sequence[UpdateRow]) -> None:

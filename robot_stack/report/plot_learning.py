@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reward_models.metrics import wilson_interval
-from robot_stack.report.run_folder import Figures, RunRecord
+from robot_stack.report.run_folder import Figures, RunRecord, episode_numbers
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, Curve, Sheet
 from robot_stack.types.transition import EpisodeKind
 
@@ -47,7 +47,7 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
     online = record.episodes(EpisodeKind.ONLINE)
     if not online:
         return False
-    number = np.arange(1, len(online) + 1)
+    number = episode_numbers([row.episode_id for row in online])
     won = np.array([row.succeeded for row in online])
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
@@ -64,24 +64,21 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         duration = np.array([row.duration_s for row in online])
         bottom.scatter(number[won], duration[won], s=14, color=GREEN, label="success")
         bottom.scatter(number[~won], duration[~won], s=16, color=GREY, marker="x", label="no success")
-        bottom.set(ylabel="length [s]", xlabel="training episode", title="How long an episode took")
+        bottom.set(ylabel="length [s]", xlabel="episode", title="How long an episode took")
         bottom.set_ylim(0, 1.3 * duration.max())  # room for the legend
         bottom.legend(loc="upper right", ncols=2)
-        bottom.set_xlim(1, max(2, len(online)))
+        bottom.set_xlim(number[0], max(number[0] + 1, number[-1]))
         said = [f"{value:.1f} %" for value in share]
         curves.append(Curve(panel=middle, name="human steps", colour=ORANGE, y=share, values=said))
         said = [f"{row.duration_s:.1f} s, {'success' if row.succeeded else 'no success'}" for row in online]
         curves.append(Curve(panel=bottom, name="length", colour=GREY, y=duration, values=said))
-        sheet.tell(number, episode_places(duration), curves)
+        sheet.tell(number, episode_places(number, duration), curves)
     return True
 
 
-def episode_places(duration_s: np.ndarray) -> list[str]:
+def episode_places(number: np.ndarray, duration_s: np.ndarray) -> list[str]:
     """Return for each training episode its number, and the robot time at its end."""
-    return [
-        f"episode {number}, {minutes:.1f} min of robot time"
-        for number, minutes in enumerate(np.cumsum(duration_s) / 60, 1)
-    ]
+    return [f"episode {each}, {min_:.1f} min of robot time" for each, min_ in zip(number, np.cumsum(duration_s) / 60)]
 
 
 def _success_panel(
@@ -103,7 +100,7 @@ def _success_panel(
             values[index] = share_words(*share)
         curves.append(Curve(panel=panel, name=name, colour=colour, y=y, values=values))
     panel.axhline(95, color=GREY, linestyle=":", linewidth=1.2)
-    panel.text(1.5, 95.5, "target 95 %", color=GREY, fontsize=8, va="bottom")
+    panel.text(number[0] + 0.5, 95.5, "target 95 %", color=GREY, fontsize=8, va="bottom")
     panel.set(ylabel="episodes [%]", ylim=(0, 104), title="Success over the last 20 episodes")
     panel.legend(loc="lower right", ncols=3 if first.all() else 2)
     return curves

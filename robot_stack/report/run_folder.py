@@ -14,6 +14,7 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.annotations import ScoreFiles, read_labels
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_frames
+from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, CriticRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
@@ -39,6 +40,7 @@ class RunRecord:
         bc: Evaluation of behaviour cloning on the same demonstrations, or None.
         memory: {"peak_mb": ...}, or None.
         phases: Phase -> seconds of wall time, or None.
+        beginning: How the run was begun, or None.
         problems: What could not be read, in words.
     """
 
@@ -50,7 +52,13 @@ class RunRecord:
     bc: Figures | None
     memory: Figures | None
     phases: Figures | None
+    beginning: Beginning | None
     problems: tuple[str, ...] = ()
+
+    @property
+    def quick(self) -> bool:
+        """Return whether the run went through every phase in minutes, too short to learn."""
+        return self.beginning is not None and self.beginning.quick
 
     @property
     def paths(self) -> RunPaths:
@@ -148,8 +156,19 @@ def read_run(folder: Path) -> RunRecord:
         bc=_json(paths.evaluation("bc"), problems),
         memory=_json(paths.memory, problems),
         phases=_json(paths.phases, problems),
+        beginning=Beginning.read(folder),
         problems=tuple(problems),
     )
+
+
+def episode_numbers(episode_ids: Sequence[str]) -> np.ndarray:
+    """Return the numbers of episodes as the operator's page and the episode browser tell them, int, shape (n,).
+
+    They are those in the episodes' names, demonstrations included; 1, 2, ... where several actors count for themselves.
+    """
+    heads = [episode_id.partition("-")[0] for episode_id in episode_ids]
+    found = np.array([int(head) if head.isdecimal() else 0 for head in heads], dtype=np.int64)
+    return found if (np.diff(found) > 0).all() else np.arange(1, len(found) + 1)
 
 
 def numbers(values: Iterable[float | Sequence[float | None] | None]) -> np.ndarray:

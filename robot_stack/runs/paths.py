@@ -58,6 +58,8 @@ class RunPaths:
         """Seconds of wall time per phase."""
         self.stage = folder / "stage.json"
         """What the run does once its cell has stopped, and how it ended, see `Stage`."""
+        self.beginning = folder / "beginning.json"
+        """The command that goes on with the run, see `Beginning`."""
 
     def policy(self, name: str) -> Path:
         """Return the file of a policy's parameters: `policy`, `best`, `bc`, or what else was kept."""

@@ -11,7 +11,8 @@ import pytest
 
 from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
-from robot_stack.config.resolve import load_run
+from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.stage import Stage, StageName
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,22 @@ def test_an_ended_dry_run_says_how_to_go_on(
     stage = Stage.read(tmp_path / "runs" / name)
     assert stage is not None
     assert (stage.name, stage.next_step) == (StageName.ENDED, command)
+    assert Beginning.read(tmp_path / "runs" / name) == Beginning(command=command, quick="--quick" in options)
+
+
+def test_what_is_set_for_a_dry_run_is_what_it_runs_with(monkeypatch, tmp_path: Path) -> None:
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.delenv("MAKELEVEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "train_online", ended)
+    assert main(["sim", "--plain", "--set", "training.demos=9", "--set", "rate_hz=8"]) == INTERRUPTED
+    saved = load_resolved(tmp_path / "runs" / "sim" / "run.yaml")
+    assert (saved.run.training.demos, saved.run.rate_hz) == (9, 8.0)
+    begun = Beginning.read(tmp_path / "runs" / "sim")
+    assert begun is not None
+    assert begun.command == "robot-stack sim --name sim --set training.demos=9 --set rate_hz=8"
 
 
 def make_sim(folder: Path, program: str) -> subprocess.Popen[str]:

@@ -13,6 +13,7 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from robot_stack.cli.main import main
 from robot_stack.processes.prepared_run import free_address
+from robot_stack.runs.beginning import Beginning
 
 SMALL = (
     "cell.dds_domain=77",
@@ -69,6 +70,13 @@ def ended(process: subprocess.Popen[str]) -> str:
     return printed
 
 
+def begun(folder: Path) -> str:
+    """The command that goes on with a run."""
+    beginning = Beginning.read(folder)
+    assert beginning is not None
+    return beginning.command
+
+
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
     return Terminal(tmp_path_factory.mktemp("journey"))
@@ -94,6 +102,7 @@ def test_train_and_act_practise_together_until_it_is_enough(terminal: Terminal) 
         learner.kill()
     assert said.splitlines()[-1].startswith("Next: robot-stack deploy")
     assert learned.splitlines()[-1] == "Next: robot-stack report runs/peg_insert"
+    assert begun(terminal.here / "runs/peg_insert").startswith("robot-stack train peg_insert")
     assert (terminal.here / FOLDER / "policy.safetensors").exists()
     assert list((terminal.here / FOLDER / "store/episodes").glob("*-online-left.zarr"))
 
@@ -136,5 +145,6 @@ def test_up_does_it_all_on_one_machine(terminal: Terminal) -> None:
     said = terminal.say("up", "peg_insert", "--folder", "runs/whole")
     assert said.splitlines()[-1] == "Next: robot-stack report runs/whole"
     assert (terminal.here / "runs/whole/policy.safetensors").exists()
+    assert begun(terminal.here / "runs/whole").startswith("robot-stack up peg_insert --folder runs/whole")
     report = json.loads(terminal.say("report", "runs/whole", "--json"))
     assert report["training"]["episodes"] >= 2

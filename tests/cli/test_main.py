@@ -8,6 +8,7 @@ import json
 import resource
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,27 @@ def test_wrong_usage_is_exit_code_two(arguments: tuple[str, ...], capsys: pytest
         command.main(arguments)
     assert left.value.code == 2
     assert "usage: robot-stack" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("said", "meant"), [("shw", "show"), ("reprot", "report"), ("doctro", "doctor")])
+def test_a_mistyped_verb_names_the_one_that_is_near(said: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        command.main([said])
+    assert left.value.code == 2
+    assert f"there is no verb {said!r}; did you mean {meant!r}?" in capsys.readouterr().err
+
+
+def test_a_word_that_is_near_no_verb_lists_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["xyzzy"])
+    assert f"choose from {', '.join(command.VERBS)}" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        command.main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"robot-stack {version('robot-stack')}\n"
 
 
 def test_wrong_configuration_is_exit_code_one_without_a_traceback() -> None:

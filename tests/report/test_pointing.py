@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robot_stack.console.episodes import EpisodeRow as PageRow
 from robot_stack.report.comparison import write_comparison
 from robot_stack.report.html import write_report
 from robot_stack.report.plot_learning import rolling_rate
@@ -50,7 +51,8 @@ def test_what_is_told_of_an_episode_is_what_is_known_of_it(reported_run: Path) -
     rate, low, high = (100 * each for each in rolling_rate(alone))
     (group,) = told(reported_run, "learning")
     minutes = sum(row.duration_s for row in online[:20]) / 60
-    assert group["where"][19] == f"episode 20, {minutes:.1f} min of robot time"
+    number = PageRow(episode_id=online[19].episode_id, kind="online").number
+    assert group["where"][19] == f"episode {number}, {minutes:.1f} min of robot time", "as the operator's page tells it"
     curves = {curve["name"]: curve for curve in group["curves"]}
     assert (
         curves["success without an operator"]["values"][19] == f"{rate[19]:.0f} % ({low[19]:.0f} to {high[19]:.0f} %)"

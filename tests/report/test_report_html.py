@@ -8,9 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robot_stack.config.resolve import load_run
+from robot_stack.console.episodes import EpisodeRow as PageRow
 from robot_stack.report.html import write_report
-from robot_stack.report.run_folder import read_run
+from robot_stack.report.run_folder import episode_numbers, read_run
 from robot_stack.report.thumbnails import SIDE_PX, strip
+from robot_stack.runs.beginning import Beginning
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.transition import EpisodeKind
 
 
@@ -63,10 +67,44 @@ def test_the_page_names_figures_targets_and_how_to_go_on(text: str) -> None:
     wanted = (
         "97 of 100 (92 to 99 %)",
         "below 70 %",
-        "robot-stack sim --name peg --task peg_insert --seed 0",
-        "robot-stack eval peg",
+        "peg --episodes 100",
     )
     assert [each for each in wanted if each not in words] == []
+    assert "go on where" not in words, "nobody wrote how this run was begun"
+
+
+def test_a_run_goes_on_as_it_was_begun(own_run: Path) -> None:
+    again = "robot-stack up peg_insert --folder runs/mine --root own --set seed=3"
+    Beginning(command=again).write(own_run)
+    assert again in page_of(own_run).words
+    (own_run / "beginning.json").write_text('{"command": 3')
+    assert "go on where" not in page_of(own_run).words
+
+
+def test_a_run_of_a_real_arm_goes_on_with_the_robot(own_run: Path) -> None:
+    RunPaths(own_run).resolved.write_text(load_run("ur5e_table").to_yaml())
+    words = page_of(own_run).words
+    assert "robot-stack deploy" in words
+    assert "robot-stack eval" not in words
+
+
+def test_a_quick_run_is_not_judged_by_what_it_had_no_time_for(own_run: Path) -> None:
+    assert "at least 95 %" in page_of(own_run).words
+    Beginning(command="make sim QUICK=1", quick=True).write(own_run)
+    words = page_of(own_run).words
+    assert "too short to learn" in words
+    for target in ("at least 95 %", "below 70 %", "above 15 %", "below 3 %", "at most 45 min"):
+        assert target not in words
+    for target in ("below 20 ms", "at most 15 min", "below 6 GB"):
+        assert target in words
+
+
+def test_an_episode_has_the_number_of_the_operators_page(own_run: Path) -> None:
+    online = read_run(own_run).episodes(EpisodeKind.ONLINE)
+    pages = {row.episode_id: PageRow(episode_id=row.episode_id, kind="online").number for row in online}
+    text = write_report(own_run).read_text(encoding="utf-8")
+    assert all(f"<span title='{name}'>{number}</span>" in text for name, number in pages.items())
+    assert list(episode_numbers(["000004-online-a", "000004-online-b"])) == [1, 2]
 
 
 def test_only_what_was_learned_stands_before_the_table(own_run: Path) -> None:

@@ -105,7 +105,7 @@ def ros_finding(resolved: ResolvedRun) -> Finding:
 
 
 def _onward(resolved: ResolvedRun, name: str) -> str:
-    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    simulated = resolved.simulated
     return "robot-stack sim" if simulated else f"robot-stack calibrate {name}"
 
 
@@ -200,7 +200,7 @@ def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bo
     if failed:
         text = f"nothing was moved, because of {', '.join(failed)}; mend that first"
         return [finding.warn("move", text)]
-    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    simulated = resolved.simulated
     enter = None if dry else Enter.on_terminal()
     if not simulated and enter is None:
         return [finding.fail("move", "nobody was asked; run --move on a terminal, without --dry, at the arm")]

@@ -99,7 +99,7 @@ def make_ready(link: CellLink, run: ResolvedRun, request: ResetRequest, deadline
     """
     by_operator = run.task.reset.by == "operator"
     done_ns = _by_operator(link, run, deadline_s, wait) if by_operator and request.scene else time.monotonic_ns()
-    if all(robot.backend == "sim" for robot in run.robots.values()):  # it must know which way, whoever resets
+    if run.simulated:  # it must know which way, whoever resets
         asked = replace(request, scene=request.scene and not by_operator)
         done_ns = _by_robot(link, asked.to_text(), deadline_s, wait)
     wait(

@@ -9,7 +9,7 @@ from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 
 def build(settings: NodeSettings) -> StackNode:
     """Build the node that the arms' backend asks for."""
-    if all(robot.backend == "sim" for robot in settings.run.robots.values()):
+    if settings.run.simulated:
         from robot_stack.nodes.robot.simulated import SimRobotNode  # loads the simulator, which no real cell needs
 
         return SimRobotNode(settings)

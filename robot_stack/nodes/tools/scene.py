@@ -70,7 +70,7 @@ class SceneNode(Node):
         self._angles: dict[str, dict[str, float]] = {name: {} for name in run.arms}
         self._trails: dict[str, deque[tuple[np.ndarray, str]]] = {name: deque(maxlen=TRAIL) for name in run.arms}
         self._due = Due(SHOWN_HZ)
-        simulated = all(robot.backend == "sim" for robot in run.robots.values())
+        simulated = run.simulated
         self._scene = _Simulated(self, run, view) if simulated else None
         if self._scene is not None:
             self._bases = self._scene.bases
