@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.resolved import ResolvedRun
@@ -35,16 +38,31 @@ def _check_start(resolved: ResolvedRun) -> None:
         raise ConfigError(str(resolved.mistake("run.start_from.run", text)))
 
 
+def _owned(resolved: ResolvedRun) -> dict[str, BaseModel]:
+    """Return the sections that belong to a run's parts, as far as this machine has the libraries to ask them."""
+    owned: dict[str, BaseModel] = {}
+    with suppress(ModuleNotFoundError):  # `load_checked` has said what is missing
+        from robot_stack.learner.settings import learning_sections
+
+        owned |= learning_sections(resolved)
+    if resolved.simulated:
+        with suppress(ModuleNotFoundError):
+            from robot_stack.workcell.build import scene_sections
+
+            owned |= scene_sections(resolved)
+    return owned
+
+
 def as_json_text(resolved: ResolvedRun) -> str:
     """Return the resolved run as JSON, for scripts."""
-    values = {key: {"value": value, "origin": origin} for key, value, origin in resolved.values()}
+    values = {key: {"value": value, "origin": origin} for key, value, origin in resolved.values(_owned(resolved))}
     document = {"name": resolved.name, "spec_digest": resolved.spec().digest, "values": values}
     return json.dumps(document, indent=2)
 
 
 def as_table(resolved: ResolvedRun) -> str:
     """Return the resolved run as text for people: `key: value   # origin`, origins aligned."""
-    rows = [(f"{key}: {json.dumps(value)}", origin) for key, value, origin in resolved.values()]
+    rows = [(f"{key}: {json.dumps(value)}", origin) for key, value, origin in resolved.values(_owned(resolved))]
     width = min(WIDEST_SETTING, max(len(setting) for setting, _ in rows))
     lines = [f"{setting:<{width}}  # {origin}" for setting, origin in rows]
     spec = resolved.spec()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel
@@ -196,13 +196,21 @@ class ResolvedRun:
             "task": self.task,
         }
 
-    def values(self) -> Iterator[tuple[str, object, str]]:
+    def values(self, owned: Mapping[str, BaseModel] | None = None) -> Iterator[tuple[str, object, str]]:
         """Yield dotted key, value, and origin: "file:line", "--set key=value", or "default".
 
         A list of mappings gives one entry per mapping, any other list is one value.
+
+        Args:
+            owned: Free sections by their dotted keys, checked by their owners, so that their defaults are yielded too.
         """
         for part, model in self.parts().items():
-            for key, value in _flat(part, model.model_dump(mode="json")):
+            dumped = model.model_dump(mode="json")
+            for key, section in (owned or {}).items():
+                first, *path = key.split(".")
+                if first == part:
+                    _put(dumped, path, section.model_dump(mode="json"))
+            for key, value in _flat(part, dumped):
                 node = self.tree.get(*key.split("."))
                 yield key, value, node.mark.origin if node is not None else DEFAULT
 
@@ -236,6 +244,12 @@ def _given(value: T | None, arm: str) -> T:
 
 def _mapping(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
+
+
+def _put(tree: dict[str, Any], path: Sequence[str], section: dict[str, Any]) -> None:
+    for name in path[:-1]:
+        tree = tree[name]
+    tree[path[-1]] = section
 
 
 def _flat(key: str, value: object) -> Iterator[tuple[str, object]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
+
 from policies.device import find_device
 from policies.encoders.registry import find_encoder
 from policies.learner import LearnerConfig
@@ -67,6 +69,21 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         rescore=_rescore(resolved),
         device=find_device(resolved.run.device),
     )
+
+
+def learning_sections(resolved: ResolvedRun) -> dict[str, BaseModel]:
+    """Return the free sections of a run's learning side by their dotted keys, with every default.
+
+    Raises:
+        ConfigError: If a setting does not fit.
+    """
+    sections = {
+        "run.algorithm.settings": _algorithm(resolved),
+        "run.encoder.settings": _encoder(resolved),
+        "run.reward.settings": _reward(resolved),
+        "run.reward.rescore.settings": _rescore(resolved),
+    }
+    return {key: section for key, section in sections.items() if section is not None}
 
 
 def check_settings(resolved: ResolvedRun) -> None:

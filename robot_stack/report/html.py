@@ -254,4 +254,5 @@ def _config(record: RunRecord) -> str:
     if record.resolved is None:
         return ""
     text = escape(record.resolved.to_yaml())
-    return f"<details><summary>the configuration of this run, complete</summary><pre>{text}</pre></details>"
+    told = "the configuration of this run; robot-stack show tells the defaults of what is not named"
+    return f"<details><summary>{told}</summary><pre>{text}</pre></details>"

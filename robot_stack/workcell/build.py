@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from robot_stack.config import teleop
 from robot_stack.config.environment import EnvironmentConfig, find_environments
@@ -138,6 +139,18 @@ def other_settings(resolved: ResolvedRun) -> dict[str, Any]:
             raise ConfigError(str(resolved.mistake(f"{key}.{KEY}", text)))
         found[other.name] = settings
     return found
+
+
+def scene_sections(resolved: ResolvedRun) -> dict[str, BaseModel]:
+    """Return the free sections of a simulated scene or an environment by their dotted keys, with every default.
+
+    Raises:
+        ConfigError: If a setting does not fit.
+    """
+    if resolved.is_environment:
+        return {"task.sim": resolved.section("task.sim", EnvironmentConfig)}
+    randomise = resolved.section(f"task.sim.{KEY}", RandomiseConfig)
+    return {"task.sim": scene_settings(resolved), f"task.sim.{KEY}": randomise}
 
 
 def check_scene(resolved: ResolvedRun) -> None:
