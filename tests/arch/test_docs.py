@@ -54,6 +54,11 @@ def test_message_in_the_troubleshooting_page_is_one_that_the_code_says(message: 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_nothing_is_left_to_be_filled_in(page: Path) -> None:
+    assert re.findall(r"\b(?:FIGURES?|TODO|TBD|FIXME|XXX)\b", page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"(?<!!)\[[^\]]+\]\(([^)#]+)\)", page.read_text())
     assert not [link for link in links if "://" not in link and not (page.parent / link).exists()]
