@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import find, run_of_cell, search_path
-from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
@@ -18,14 +19,14 @@ RUNS = Path("runs")
 
 
 def load_cell(name: str, overrides: Sequence[str] = (), root: Path | None = None) -> ResolvedRun:
-    """Load the run of that name or path; for the name of a cell, load the run that names it.
+    """Load the run of that name or path, as `load_checked` does; for the name of a cell, load the run that names it.
 
     Raises:
-        ConfigError: If there is neither, or several runs name the cell.
+        ConfigError: If there is neither, several runs name the cell, or a process would refuse it.
     """
     roots = search_path(root)
     is_cell = find("runs", name, roots) is None and find("cells", name, roots) is not None
-    return load_run(run_of_cell(name, root) if is_cell else name, overrides, root)
+    return load_checked(run_of_cell(name, root) if is_cell else name, overrides, root)
 
 
 def find_folder(name: str) -> Path:

@@ -199,3 +199,18 @@ def test_all_that_does_not_start_is_named_at_once_and_says_why(tmp_path, monkeyp
     assert any("robot ended with exit code 1: ur_dashboard_msgs/SafetyMode is missing" in line for line in failed)
     if importlib.util.find_spec("evdev") is None:
         assert any("teleop ended with exit code 1: module evdev is missing" in line for line in failed), printed
+    if not Path("/dev/v4l/by-id").exists():
+        blind = [line.split()[2] for line in printed.splitlines() if line.startswith("FAIL  camera")]
+        assert blind == ["wrist:", "front:"], printed
+
+
+def test_where_something_is_missing_nobody_waits_for_what_its_rate_would_be(tmp_path, monkeypatch, capsys) -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    monkeypatch.chdir(tmp_path)
+    unplugged = ("--set", "cell.cameras.front.model=generic_v4l2", "--set", "cell.cameras.front.serial=NOT_HERE")
+    assert main(["doctor", "sim", "--dry", "--seconds", "600", "--set", "cell.dds_domain=78", *unplugged]) == 1
+    said = capsys.readouterr()
+    assert "nothing is heard of camera front: all else is looked at briefly" in said.err
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert any(line.startswith("FAIL camera front: no image") for line in lines)
+    assert any(line.startswith("ok nodes robot, safety") for line in lines), "what is there is looked at all the same"

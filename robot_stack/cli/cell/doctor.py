@@ -39,6 +39,8 @@ RUNS = Path("runs")
 OTHERS_S = 4.0
 """After a process that the cell cannot do without has failed, for the others to fail too."""
 START_S = 40.0
+DEVICES_S, BRIEF_S = 6.0, 3.0
+"""For cameras, arms and devices to be heard of once their processes live; and to listen for where some are not."""
 PERSON_S = 60.0
 ROUND_TRIPS = 50
 REACHES = {
@@ -137,9 +139,13 @@ def _examine(
     with listening(lambda: DoctorNode(resolved, namespace, names)) as here:
         ear = here.node
         say(f"waiting for {', '.join(names)}")
-        here.listen(START_S, lambda: bool(ending()) or not ear.missing())
+        here.listen(START_S, lambda: bool(ending()) or not ear.silent())
+        here.listen(DEVICES_S, lambda: bool(ending()) or not ear.missing())
         if ending():
-            return _not_started(here, ending, failures)
+            return _not_started(resolved, here, ending, failures)
+        if missing := ear.missing():
+            say(f"nothing is heard of {', '.join(missing)}: all else is looked at briefly")
+            seconds = min(seconds, BRIEF_S)
         ear.forget()
         here.starved_s = 0.0
         say(f"listening for {seconds:g} s; leave the device alone")
@@ -260,15 +266,21 @@ def _request(here: Listening[DoctorNode], name: str) -> str:
     return request(here, name)
 
 
-def _not_started(here: Listening[DoctorNode], ending: Callable[[], str], failures: Mapping[str, str]) -> list[Finding]:
-    """Return a finding for every process that has failed: an operator mends them all at once."""
+def _not_started(
+    resolved: ResolvedRun, here: Listening[DoctorNode], ending: Callable[[], str], failures: Mapping[str, str]
+) -> list[Finding]:
+    """Return a finding for every process that has failed and every camera without an image: all are mended at once."""
 
     def look() -> bool:
         ending()
         return False
 
     here.listen(OTHERS_S, look)
-    return [finding.fail("node", how) for how in list(failures.values()) or [ending()]]
+    blind = [name for name in here.node.blind() if f"camera_{name}" not in failures]
+    return [
+        *(finding.fail("node", how) for how in list(failures.values()) or [ending()]),
+        *(streams.judge_camera(name, here.node.cameras[name], resolved.cameras[name]) for name in blind),
+    ]
 
 
 def _with_person(resolved: ResolvedRun, here: Listening[DoctorNode], enter: Enter | None) -> list[Finding]:

@@ -144,10 +144,19 @@ class DoctorNode(Node):
             for name in ("arm", "start_demo", "end_episode", "disarm", "clear_stop")
         }
 
+    def silent(self) -> list[str]:
+        """Return the nodes that nothing has been heard of."""
+        return [name for name in self._nodes if name not in self.beats]
+
+    def blind(self) -> list[str]:
+        """Return the cameras that no image has come from."""
+        return [name for name, stream in self.cameras.items() if not stream.arrived_ns]
+
     def missing(self) -> list[str]:
-        """Return the nodes and cameras that nothing has been heard of."""
-        silent = [name for name in self._nodes if name not in self.beats]
-        return silent + [name for name, stream in self.cameras.items() if not stream.arrived_ns]
+        """Return what nothing has been heard of: nodes, cameras, arms and their devices."""
+        still = [f"state of {name}" for name, arm in self.arms.items() if not arm.states.arrived_ns]
+        untold = [f"teleop of {name}" for name, arm in self.arms.items() if not arm.samples.arrived_ns]
+        return [*self.silent(), *(f"camera {name}" for name in self.blind()), *still, *untold]
 
     def forget(self) -> None:
         """Begin to measure anew: what came while the cell was starting says little."""
