@@ -81,7 +81,11 @@ class RosCell:
         self._task_id: str | None = None
 
     def __enter__(self) -> RosCell:
-        self.connect()
+        try:
+            self.connect()
+        except BaseException:
+            self.close()  # a thread that still spins when the interpreter ends would abort the process
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
