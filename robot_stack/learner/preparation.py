@@ -98,7 +98,7 @@ class RewardParts:
     """The reward model's side of a learner.
 
     Attributes:
-        monitor: Ends trust in the model.
+        monitor: Watches the model, and ends trust in it.
         refitter: Fits it again.
         shaping: Chooses whose scores shape the reward.
     """
@@ -290,7 +290,7 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: Recorded, rescorer: 
         task=task,
         statistics=parts.statistics,
         scorer=parts.scorer,
-        trust=monitor,
+        monitor=monitor,
         ingest=recorded.ingest,
         metrics=parts.metrics,
         thumbnails=thumbnails_of(encoder),

@@ -36,7 +36,7 @@ from robot_stack.types.preferences import Further, Preference
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason, EpisodeKind
-from tests.learner.bench import RULE, SPEC, Bench, header_of, label_of, steps_of, trust_of
+from tests.learner.bench import RULE, SPEC, Bench, header_of, label_of, monitor_of, steps_of
 from tests.learner.driven import Driven
 from tests.replay.test_preferences import preference
 
@@ -57,8 +57,8 @@ def _refitter(
 ) -> Refitter:
     return Refitter(
         folder=folder or bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
-        scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
-        marks=lambda: marks, preferences=lambda: preferences,
+        scorer=bench.scorer, monitor=monitor_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(),
+        seed=0, marks=lambda: marks, preferences=lambda: preferences,
         source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
 
@@ -396,21 +396,21 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
 
 @pytest.mark.usefixtures("here")
 def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: Bench) -> None:
-    trust = trust_of(bench)
+    monitor = monitor_of(bench)
     refitter = Refitter(
         folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
-        trust=trust, ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+        monitor=monitor, ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
         source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
     _demos(bench)
     refitter.fit()
     refitter.maybe_start()
     assert refitter._thread is None
-    trust.lose()
+    monitor.lose()
     refitter.maybe_start()
     _finish(refitter)
     thread = refitter._thread
-    trust.lose()
+    monitor.lose()
     refitter.maybe_start()
     assert refitter._thread is thread
     _practise(bench, RETRY_AFTER)
@@ -458,7 +458,7 @@ def test_without_marks_a_fit_is_the_same_to_the_bit(bench: Bench) -> None:
     versions = [_refitter(bench, marks=marks)._job()[0].fit().version for marks in ((), [])]
     unmarked = Refitter(
         folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
-        trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+        monitor=monitor_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
         source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
     assert {*versions, unmarked._job()[0].fit().version} == {versions[0]}

@@ -69,7 +69,7 @@ class Refitter:
         task: TaskConfig,
         statistics: EpisodeStatistics,
         scorer: Scorer,
-        trust: RewardMonitor,
+        monitor: RewardMonitor,
         ingest: Ingest,
         metrics: MetricsLog,
         thumbnails: tuple[tuple[int, int], ...],
@@ -85,7 +85,7 @@ class Refitter:
         self._task = task
         self._statistics = statistics
         self._scorer = scorer
-        self._trust = trust
+        self._monitor = monitor
         self._ingest = ingest
         self._metrics = metrics
         self._seed = seed
@@ -110,10 +110,10 @@ class Refitter:
             raise self._failure
         if self._thread is not None and self._thread.is_alive():
             return
-        self._trust.consider()
+        self._monitor.consider()
         online = len(self._statistics.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
-        if online < self._retry_at or not (due or self._trust.lost):
+        if online < self._retry_at or not (due or self._monitor.lost):
             return
         self._fitted_at = due[-1] if due else self._fitted_at
         self._retry_at = online + RETRY_AFTER
@@ -265,7 +265,7 @@ class Refitter:
             for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
-        self._trust.renew(model, known)
+        self._monitor.renew(model, known)
 
     def _progress(self, episode_id: str) -> np.ndarray | None:
         return (
@@ -293,5 +293,5 @@ class Refitter:
         known = [a.header.episode_id for a in self._accounts()]
         self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), known)
         if not trusted:
-            self._trust.lose()
+            self._monitor.lose()
         self._fitted_at = self.completed_at = completed_at
