@@ -1,9 +1,9 @@
-"""Alarms on a reward model that is no longer to be trusted, from what it said and what people said. Pure numpy.
+"""Alarms on a reward model that is no longer to be trusted, from what it said and what operators said. Pure numpy.
 
 A policy finds what a model gets wrong. Shaping by a potential cannot be farmed, whatever the model hallucinates; what
-can be is the success that it declares. So its word is compared with an operator's, and its inputs and scores with those
-of the demonstrations. An alarm stops trust in that version; the caller goes on with people's verdicts alone, fits a new
-version with the offenders as negatives, and trusts that one.
+can be is the success that it declares. So its verdicts are compared with an operator's, and its inputs and scores with
+those of the demonstrations. An alarm stops trust in that version; the caller goes on with operators' verdicts alone,
+fits a new version with the offenders as negatives, and trusts that one.
 """
 
 from __future__ import annotations

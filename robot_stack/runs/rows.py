@@ -39,7 +39,7 @@ class EpisodeRow(_Logged):
         clipped: Steps that the safety filter changed.
         success: As it counted in training.
         declared, refused: Whether the model declared a success, and whether the operator took it back.
-        truth: The simulator's word, or None.
+        truth: Whether the task was done, as the simulator knows; else None.
         params_version: Newest parameters behind an action.
         progress_last, progress_max: Φ of the newest scored frame, and its maximum.
         reward_version: The reward model in use when the row was written.
@@ -81,7 +81,7 @@ class EpisodeRow(_Logged):
 
     @property
     def succeeded(self) -> bool:
-        """Return whether it succeeded: the simulator's word if there is one, else what counted in training."""
+        """Return whether it succeeded: the truth if it is known, else what counted in training."""
         return self.success if self.truth is None else self.truth
 
 

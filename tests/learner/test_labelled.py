@@ -1,4 +1,4 @@
-"""Recorded episodes get the label of the simulator or of an operator, and never the model's own word."""
+"""Recorded episodes get the label of the simulator or of an operator, and never the model's own verdict."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from sim.episodes import GeneratedEpisode
 DEMOS = 12
 """Demonstrations that the embedded model is fitted on."""
 PLAIN_RULE = DoneRule(threshold=0.8, n=2, m=3)
-"""When the word is "done" on a dataset, which says nothing of a cell's own rule."""
+"""When the verdict is "done" on a dataset, which says nothing of a cell's own rule."""
 
 Say = Callable[[str, int, int], None]
 """Told (what, number, of so many)."""

@@ -277,7 +277,7 @@ class Refitter:
     def _done_frames(self, account: EpisodeAccount) -> int:
         """Return how many of an episode's last frames count as done.
 
-        An operator waits before he says so; the model does not, and its word must not creep forward in time.
+        An operator waits before he says so; the model does not, and its verdict must not creep forward in time.
         """
         return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
 
