@@ -108,7 +108,7 @@ class ScoredEpisode:
         ruled_out: Frames of a failure that cannot be called done whatever is learned, bool, shape (T+1,): nothing is
             learned from them, so that they do not make a model doubt successes; None if there are none.
         name: By which orders name it; "" where none does.
-        orders: Of its frames and frames of others, by people, models and take-overs.
+        orders: Of its frames and frames of others, by operators, models and take-overs.
     """
 
     frames: np.ndarray

@@ -219,8 +219,8 @@ class CriticRow(_Logged):
         td_error: Root mean square of target - Q(executed action) over them.
         returns: Of them, those whose return is known: their episode ended by itself.
         q_mean, return_mean: Means over those of Q(executed action), and of the discounted return that followed.
-        corrections, corrections_preferred: Transitions in which a person corrected, and those of them in which
-            Q(person's action) > Q(policy's proposal).
+        corrections, corrections_preferred: Transitions in which an operator corrected, and those of them in which
+            Q(operator's action) > Q(policy's proposal).
         own_steps, own_preferred: The policy's own transitions in an episode that it ended well without help, and those
             of them in which Q(own action) > Q(uniform random action).
         ask_ms: Time for which the update loop stood still for the copy and the questions.

@@ -80,7 +80,8 @@ def evaluate_generated(
         say: Told how far it is.
 
     Raises:
-        ConfigError: If the task cannot be made up, the episodes are too few, or the model's settings are missing.
+        ConfigError: If no synthetic episodes can be made of the task, they are too few, or the model's settings are
+            missing.
         RewardError: If the model cannot be had.
     """
     wanted = _named(wanted, resolved)
@@ -140,7 +141,7 @@ def _fitted(demos: list[GeneratedEpisode], spec: Spec, config: BaseModel, seed: 
 
 
 def evaluate_run(folder: Path, *, wanted: Wanted | None, episodes: int | None, seed: int, say: Say) -> Evaluated:
-    """Evaluate a model on what a run has recorded, with the labels of simulator or people.
+    """Evaluate a model on what a run has recorded, with the labels of simulator or operators.
 
     Args:
         folder: Of the run.

@@ -1,4 +1,4 @@
-"""The model that an evaluation is about, by the name that people call it: any that a run could name, or a run's own."""
+"""The model that an evaluation is about, by the name that users call it: any that a run could name, or a run's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's recorded episodes with the verdicts of people or the simulator, as reward models are evaluated on."""
+"""A run's recorded episodes with the verdicts of operators or the simulator, as reward models are evaluated on."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Known(NamedTuple):
     """The episodes that a model was fitted on, and how many of online training had ended."""
 
     episodes: tuple[str, ...]
-    practised: int
+    online: int
 
 
 class Refitter:
@@ -152,7 +152,7 @@ class Refitter:
         marked: dict[str, list[StageMark]] = defaultdict(list)
         for mark in self._marks():
             marked[mark.episode_id].append(mark)
-        practised = len(self._statistics.ended(EpisodeKind.ONLINE))
+        online = len(self._statistics.ended(EpisodeKind.ONLINE))
         preferences = tuple(self._preferences())
         tasks = {}
         for turn in self._task.turns:
@@ -169,17 +169,17 @@ class Refitter:
             folder=self._folder,
             tasks=tasks,
             column=0 if told_by is None else self._spec.part(told_by).start - self._spec.proprio_size,
-            settings=self._settings.for_refit() if practised else self._settings,
+            settings=self._settings.for_refit() if online else self._settings,
             seed=self._seed,
         )
-        return job, Known(tuple(a.header.episode_id for a in accounts), practised)
+        return job, Known(tuple(a.header.episode_id for a in accounts), online)
 
     def _use(self, fit: Fit, known: Known) -> None:
         """Score every episode by a fitted model, make it the active one, and log what is known of it."""
         self._switch_to(self._written(fit.version), set(), known.episodes)
         first, *_ = told = dict(fit.told)
         said = asdict(told.pop(first)) | {"version": fit.version}
-        self._metrics.log(RewardFitRow(**said, others=told, online_episodes=known.practised))
+        self._metrics.log(RewardFitRow(**said, others=told, online_episodes=known.online))
 
     def _written(self, version: str) -> RewardNetwork:
         return fitting.load_reward(RunPaths(self._folder).reward(version), version, self._settings)
@@ -210,8 +210,8 @@ class Refitter:
                 found[name].append(Order(before, name, after, 1.0))
                 taken += 1
         counts = {
-            "people": said.people,
-            "models": len(said.preferences) - said.people,
+            "people": said.by_operators,
+            "models": len(said.preferences) - said.by_operators,
             "take_overs": taken,
             "contradicting": said.contradicting,
             "unknown": said.unknown,

@@ -1,8 +1,8 @@
 """ROS 2 face of the operator's page; what it shows and what it may do is decided in robot_stack.console.
 
-A window only: nothing waits for it, and nobody notices when it dies but the people who look through it. The one thing
-that a page does to an arm goes through the teleop process, and only in simulation: of a real cell this process has no
-publisher for it.
+A window only: nothing waits for it, and nobody notices when it dies but the operators who look through it. The one
+thing that a page does to an arm goes through the teleop process, and only in simulation: of a real cell this process
+has no publisher for it.
 """
 
 from __future__ import annotations
