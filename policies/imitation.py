@@ -20,7 +20,7 @@ def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, rows: Tenso
     Args:
         mean: Squashed mean, shape (B, A).
         executed: Executed action, shape (B, A).
-        labelled: Which entries are an operator's word, bool, or the weight of each; shape (B, A), or (B, 1) for whole
+        labelled: Which entries are an operator's, bool, or the weight of each; shape (B, A), or (B, 1) for whole
             rows.
         rows: Weight of each row, `Batch.imitation`, shape (B,).
         ranks: The processes over all of whose rows the mean goes.

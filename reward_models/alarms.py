@@ -1,9 +1,9 @@
-"""Alarms on a reward model that is no longer to be trusted, from what it said and what people said. Pure numpy.
+"""Alarms on a reward model that is no longer to be trusted, from what it said and what operators said. Pure numpy.
 
 A policy finds what a model gets wrong. Shaping by a potential cannot be farmed, whatever the model hallucinates; what
-can be is the success that it declares. So its word is compared with an operator's, and its inputs and scores with those
-of the demonstrations. An alarm stops trust in that version; the caller goes on with people's verdicts alone, fits a new
-version with the offenders as negatives, and trusts that one.
+can be is the success that it declares. So its verdicts are compared with an operator's, and its inputs and scores with
+those of the demonstrations. An alarm stops trust in that version; the caller goes on with operators' verdicts alone,
+fits a new version with the offenders as negatives, and trusts that one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AlarmConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     window: int = Field(20, ge=2, le=1000, description="newest episodes that are looked at")
-    false_claims: int = Field(3, ge=1, le=100, description="claims that people refused, at least this many")
+    false_claims: int = Field(3, ge=1, le=100, description="claims that operators refused, at least this many")
     false_rate: float = Field(0.05, gt=0.0, lt=1.0, description="and certainly above this share of all claims")
     strange_episodes: int = Field(3, ge=1, le=100, description="episodes with strange frames, of the newest five")
     strange_share: float = Field(0.5, gt=0.0, le=1.0, description="share of its frames that makes an episode strange")
@@ -103,7 +103,7 @@ class Normal:
         return frames < haste * self.fastest
 
     def with_success(self, frames: int, *, confirmed: bool, haste: float) -> Normal:
-        """Return what is usual after a success that nobody refused: people teach slowly, and a policy grows quicker.
+        """Return what is usual after a success that nobody refused: operators teach slowly, and a policy grows quicker.
 
         A leap beyond `haste` becomes usual only if an operator confirmed it.
         """
@@ -135,7 +135,7 @@ class Watch:
         self._newest: deque[EpisodeEvidence] = deque(maxlen=config.window)
 
     def add(self, episode: EpisodeEvidence) -> tuple[Alarm, ...]:
-        """Add an episode once people have had time to judge it; return the alarms that it raises."""
+        """Add an episode once operators have had time to judge it; return the alarms that it raises."""
         self._newest.append(episode)
         if episode.claimed_at is not None and not episode.refused and not episode.again:
             self._normal = self._normal.with_success(
@@ -151,8 +151,8 @@ class Watch:
             return None
         return Alarm(
             kind="false_claims",
-            words=f"people refused {len(refused)} of its {len(claimed)} newest claims of success, certainly more than "
-            f"{100 * self._config.false_rate:.0f} %",
+            words=f"operators refused {len(refused)} of its {len(claimed)} newest claims of success, certainly more "
+            f"than {100 * self._config.false_rate:.0f} %",
             episodes=tuple(e.name for e in refused),
         )
 
@@ -196,7 +196,7 @@ class Watch:
 
 
 class OrderWatch:
-    """A watch over a model that shapes and declares nothing: does it put the successes of people above their failures?
+    """A watch over a model that shapes and declares nothing: does it put operators' successes above their failures?
 
     A potential cannot be farmed, but one that pays for failures as for successes teaches nothing, or slowly; and a
     large model is seldom fitted to the cell.
@@ -213,7 +213,7 @@ class OrderWatch:
         Args:
             name: Of the episode.
             progress: Φ per frame, shape (T+1,), finite.
-            success: As people, or the end of time, have it.
+            success: As operators, or the end of time, have it.
         """
         if success:
             self._successes.append(float(progress[-1]))

@@ -1,4 +1,4 @@
-"""A progress model whose word on success must be confirmed by the success classifier, frame by frame."""
+"""A progress model whose verdict of success must be confirmed by the success classifier, frame by frame."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from reward_models.evaluate.judge import ask_pairs, said_along
 from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery, RewardModel, Score, Unsupported
 from reward_models.potential import ENOUGH_READ, knows_phi
 from robot_stack.types.errors import RewardError
+from robot_stack.types.finding import Finding, Level
 
 Clip = Literal["finished", "stalled", "reversed"]
 
@@ -35,27 +36,12 @@ DONE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What a model said of one clip.
-
-    Attributes:
-        clip: Which; "all" for what is true of all of them.
-        passed: Whether that is sensible.
-        words: What it said, and what it should have.
-    """
-
-    clip: Clip | Literal["all"]
-    passed: bool
-    words: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """The result of a probe.
 
     Attributes:
         said: Clip -> Φ per frame, or probability of done, or signs of pairs; NaN where unreadable.
-        findings: One a clip, and one about what could not be read.
+        findings: One a clip, whose check is its name, and one about what could not be read, whose check is "all".
         questions: That were asked.
         unreadable: Share of them whose answer could not be read.
         alone_s: From a single question to its answer.
@@ -73,12 +59,12 @@ class Probe:
     @property
     def sensible(self) -> bool:
         """Return whether every clip was answered as it should be."""
-        return all(finding.passed for finding in self.findings)
+        return all(finding.level is Level.OK for finding in self.findings)
 
     def document(self) -> dict[str, Any]:
         """Return the result as JSON can hold it; null is what could not be read."""
         curves = {name: [round(v, 6) if np.isfinite(v) else None for v in phi] for name, phi in self.said.items()}
-        findings = [{"clip": one.clip, "passed": one.passed, "words": one.words} for one in self.findings]
+        findings = [{"clip": f.check, "passed": f.level is Level.OK, "words": f.text} for f in self.findings]
         return {
             "model": self.model, "sensible": self.sensible, "sentence": self.sentence, "said": curves,
             "findings": findings, "questions": self.questions, "unreadable": self.unreadable,
@@ -88,8 +74,8 @@ class Probe:
     @property
     def sentence(self) -> str:
         """Return the result in one sentence."""
-        wrong = [finding.words for finding in self.findings if not finding.passed]
-        words = wrong or [finding.words for finding in self.findings]
+        wrong = [finding.text for finding in self.findings if finding.level is not Level.OK]
+        words = wrong or [finding.text for finding in self.findings]
         return (
             f"{self.model} {'answers sensibly' if self.sensible else 'does not answer sensibly'}: {'; '.join(words)} "
             f"({self.questions} questions, {100 * self.unreadable:.0f} % unreadable, {self.alone_s:.2f} s for one "
@@ -157,7 +143,13 @@ def _pairs_along(model: RewardModel, task: Instruction, frames: tuple[Frame, ...
 def _readable(unreadable: float) -> Finding:
     words = f"{100 * unreadable:.0f} % of its answers cannot be read, at most {100 * (1 - ENOUGH_READ):.0f} % may be so"
     passed = unreadable <= 1 - ENOUGH_READ + 1e-9
-    return Finding(clip="all", passed=passed, words="its answers can be read" if passed else words)
+    return _finding("all", passed, "its answers can be read" if passed else words)
+
+
+def _finding(clip: Clip | Literal["all"], passed: bool, words: str, must: str = "") -> Finding:
+    """Make a finding of a clip; what the model `must` have said is added where it did not pass."""
+    text = words if passed or not must else f"{words}, must {must}"
+    return Finding(level=Level.OK if passed else Level.FAIL, check=clip, text=text)
 
 
 def _judged(model: RewardModel, said: dict[Clip, np.ndarray]) -> list[Finding]:
@@ -171,40 +163,35 @@ def _by_phi(said: dict[Clip, np.ndarray]) -> list[Finding]:
     held = said["stalled"][SHOWN // 2 :]
     moved, stays = _span(held), float(held[-1])
     top, back = _largest(said["reversed"]), float(said["reversed"][-1])
+    passed = moved <= STAYS and stays < end
+    changes = f"the stalled one changes by {moved:.2f} while nothing happens and ends at {stays:.2f}"
     return [
-        Finding(
-            clip="finished",
-            passed=end >= HIGH and end - start >= RISE,
-            words=f"the finished clip goes from {start:.2f} to {end:.2f}"
-            + ("" if end >= HIGH and end - start >= RISE else f", must rise by {RISE} to at least {HIGH}"),
+        _finding(
+            "finished", end >= HIGH and end - start >= RISE, f"the finished clip goes from {start:.2f} to {end:.2f}",
+            f"rise by {RISE} to at least {HIGH}",
         ),
-        Finding(
-            clip="stalled",
-            passed=moved <= STAYS and stays < end,
-            words=f"the stalled one stays at {stays:.2f}"
-            if moved <= STAYS and stays < end
-            else f"the stalled one changes by {moved:.2f} while nothing happens and ends at {stays:.2f}, must change "
-            f"by at most {STAYS} and stay below the finished one's end",
+        _finding(
+            "stalled", passed, f"the stalled one stays at {stays:.2f}" if passed else changes,
+            f"change by at most {STAYS} and stay below the finished one's end",
         ),
-        Finding(
-            clip="reversed",
-            passed=top - back >= FALL,
-            words=f"the reversed one goes from {top:.2f} to {back:.2f}"
-            + ("" if top - back >= FALL else f", must fall by at least {FALL}"),
+        _finding(
+            "reversed", top - back >= FALL, f"the reversed one goes from {top:.2f} to {back:.2f}",
+            f"fall by at least {FALL}",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _by_done(said: dict[Clip, np.ndarray]) -> list[Finding]:
     start, end = float(said["finished"][0]), float(said["finished"][-1])
     stalled, back = _largest(said["stalled"]), float(said["reversed"][-1])
-    parts: list[tuple[Clip, bool, str, str]] = [
-        ("finished", start < DONE <= end, f"the finished clip is done with {end:.2f}, its start with {start:.2f}",
-         f"must be at least {DONE} at the end and less at the start"),
-        ("stalled", stalled < DONE, f"the stalled one with at most {stalled:.2f}", f"must be less than {DONE}"),
-        ("reversed", back < DONE, f"what was undone with {back:.2f}", f"must be less than {DONE}"),
+    return [
+        _finding(
+            "finished", start < DONE <= end, f"the finished clip is done with {end:.2f}, its start with {start:.2f}",
+            f"be at least {DONE} at the end and less at the start",
+        ),
+        _finding("stalled", stalled < DONE, f"the stalled one with at most {stalled:.2f}", f"be less than {DONE}"),
+        _finding("reversed", back < DONE, f"what was undone with {back:.2f}", f"be less than {DONE}"),
     ]  # fmt: skip
-    return [Finding(clip=c, passed=p, words=said_ if p else f"{said_}, {must}") for c, p, said_, must in parts]
 
 
 def _by_signs(said: dict[Clip, np.ndarray]) -> list[Finding]:
@@ -212,14 +199,10 @@ def _by_signs(said: dict[Clip, np.ndarray]) -> list[Finding]:
     back = said["reversed"][SHOWN:]
     right, turned = float((ahead > 0).mean()), float((back < 0).mean())
     parts: list[tuple[Clip, float, str]] = [("finished", right, "the later"), ("reversed", turned, "the earlier")]
+    sentence = "in the {} clip {} frame is further in {:.0f} % of the pairs"
+    must = f"be in at least {100 * HIGH:.0f} %"
     return [
-        Finding(
-            clip=clip,
-            passed=share >= HIGH,
-            words=f"in the {clip} clip {which} frame is further in {100 * share:.0f} % of the pairs"
-            + ("" if share >= HIGH else f", must be in at least {100 * HIGH:.0f} %"),
-        )
-        for clip, share, which in parts
+        _finding(clip, share >= HIGH, sentence.format(clip, which, 100 * share), must) for clip, share, which in parts
     ]
 
 

@@ -52,8 +52,8 @@ class Condition:
         operator: Who demonstrates and helps, of `OPERATORS`.
         algorithm: Name in the registry.
         overrides: Texts `dotted.key=value`, against the shipped run.
-        imitates: None: it practises. Else it is trained on what was recorded, without a robot: on the demonstrations
-            alone, or with the corrections that HG-DAgger was given too.
+        imitates: None: it trains online. Else it is trained on what was recorded, without a robot: on the
+            demonstrations alone, or with the corrections that HG-DAgger was given too.
         ranks_actions: Whether its critic is asked to rank actions (`benchmarks.evidence.advantage`).
     """
 

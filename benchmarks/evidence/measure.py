@@ -96,7 +96,7 @@ def measure_missing(runs: Measures, seeds: Sequence[int], names: Sequence[str], 
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(prog="benchmarks.evidence", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="robot time of each practice")
+    parser.add_argument("--minutes", type=float, default=5.0, help="robot time of each online training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--only", nargs="*", choices=list(CONDITIONS), default=list(CONDITIONS))
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the table and the results")

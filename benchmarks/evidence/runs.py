@@ -1,4 +1,4 @@
-"""The measurement of one condition with one seed: demonstrations, practice or imitation, and 100 held-out resets."""
+"""Measures one condition with one seed: demonstrations, online training or imitation, and 100 held-out resets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.evidence.advantage import STATES, rank_correlation
 from benchmarks.evidence.conditions import CONDITIONS, DEMONSTRATIONS, EVAL_EPISODES, OPERATORS, Condition
 from benchmarks.learning.comparison import Result
-from benchmarks.learning.lockstep import LAST, human_share, keep_demonstrations, practise_from_shared, train_online
+from benchmarks.learning.lockstep import LAST, human_share, keep_demonstrations, train_from_shared, train_online
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
@@ -94,7 +94,7 @@ class EvidenceRuns:
 
     Args:
         work: What runs leave to each other; may be thrown away between two calls of the benchmark.
-        minutes: Robot time of each practice.
+        minutes: Robot time of each online training.
         conditions: What can be measured, by name.
         overrides: Texts `dotted.key=value` of every run.
         resets: Held-out resets of an evaluation.
@@ -134,13 +134,13 @@ class EvidenceRuns:
         }
 
     def measure(self, name: str, seed: int) -> Result:
-        """Practise or imitate, then evaluate on held-out resets without an operator."""
+        """Train online or imitate, then evaluate on held-out resets without an operator."""
         condition, identity, started = self._conditions[name], self.identity(name, seed), time.monotonic()
         resolved = self._resolve(condition, seed)
         shared = self._demonstrations(condition, seed)
         folder, rows = self._work / f"{name}-{seed}", []
         if condition.imitates is None:
-            rows = practise_from_shared(resolved, folder, shared)
+            rows = train_from_shared(resolved, folder, shared)
         else:
             recorded = shared if condition.imitates == DEMONSTRATIONS else self._corrected(condition, seed)
             imitate(self._offline(condition, seed), recorded, folder)
@@ -153,7 +153,7 @@ class EvidenceRuns:
             "success": sum(result.successes),
             "resets": len(result.successes),
             "cycles_s": [round(t, 3) for t in won],
-            **practice_figures(rows),
+            **training_figures(rows),
             **operator_figures(folder, resolved.run.rate_hz),
             **task_figures(result),
             "advantage_rank_correlation": ranked,
@@ -179,20 +179,20 @@ class EvidenceRuns:
 
     def _corrected(self, condition: Condition, seed: int) -> Path:
         """The folder of HG-DAgger's run with a condition's operator, made anew if it is gone or of other settings."""
-        practised = (condition.run, condition.operator, "hg_dagger", None)
+        trained = (condition.run, condition.operator, "hg_dagger", None)
         name = next(
             name
             for name, one in self._conditions.items()
-            if (one.run, one.operator, one.algorithm, one.imitates) == practised
+            if (one.run, one.operator, one.algorithm, one.imitates) == trained
         )
         folder, resolved = self._work / f"{name}-{seed}", self._resolve(self._conditions[name], seed)
         paths = RunPaths(folder)
         if not paths.policy("policy").exists() or paths.resolved.read_text() != resolved.to_yaml():
-            practise_from_shared(resolved, folder, self._demonstrations(condition, seed))
+            train_from_shared(resolved, folder, self._demonstrations(condition, seed))
         return folder
 
     def _offline(self, condition: Condition, seed: int) -> ResolvedRun:
-        """The run of a condition that makes all the updates of a practice before it."""
+        """The run of a condition that makes all the updates of an online training before it."""
         resolved = self._resolve(condition, seed)
         config = learning_settings(resolved).config
         updates = config.pretrain_updates + round(config.utd * self._minutes * 60 * resolved.run.rate_hz)
@@ -218,8 +218,8 @@ def imitate(resolved: ResolvedRun, recorded: Path, folder: Path) -> Replay:
         training.close()
 
 
-def practice_figures(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
-    """The course of a practice; None where there was none."""
+def training_figures(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
+    """The course of online training; None where there was none."""
     last = rows[-LAST:]
     return {
         "episodes": len(rows),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.learning.comparison import Comparison, Result
-from benchmarks.learning.lockstep import LAST, human_share, practise_from_shared
+from benchmarks.learning.lockstep import LAST, human_share, train_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
@@ -25,7 +25,7 @@ EVAL_EPISODES = 50
 
 
 def measure(name: str, seed: int, minutes: float, work: Path) -> Result:
-    """Practise and evaluate; demonstrations and trunk of a seed are those of the first algorithm that asked."""
+    """Train online and evaluate; demonstrations and trunk of a seed are those of the first algorithm that asked."""
     overrides = [
         f"run.seed={seed}",
         f"run.algorithm.name={name}",
@@ -36,7 +36,7 @@ def measure(name: str, seed: int, minutes: float, work: Path) -> Result:
     resolved = load_run("peg_insert", overrides)
     folder = work / f"{name}-{seed}"
     started = time.monotonic()
-    rows = practise_from_shared(resolved, folder, work / f"shared-{seed}")
+    rows = train_from_shared(resolved, folder, work / f"shared-{seed}")
     result = evaluate(resolved, load_params(folder / "policy.safetensors"), EVAL_EPISODES)
     return {
         "algorithm": name,

@@ -1,7 +1,7 @@
 """An operator who looks only when the policy asks, against one who always looks: success, attention, needed requests.
 
 Run: make bench-asking, or python -m benchmarks.learning.asking [--minutes 5] [--seeds 0 1].
-Writes ASKING.md, asking.json and docs/images/asking.png. Both practise from the same demonstrations and trunk of a
+Writes ASKING.md, asking.json and docs/images/asking.png. Both train from the same demonstrations and trunk of a
 seed; half an hour each on one core.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.learning.comparison import Comparison, Result
-from benchmarks.learning.lockstep import LAST, human_share, practise_from_shared
+from benchmarks.learning.lockstep import LAST, human_share, train_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.report.asked_help import help_figures
@@ -46,10 +46,10 @@ def resolve(attention: str, seed: int, minutes: float) -> ResolvedRun:
 
 
 def measure(attention: str, seed: int, minutes: float, work: Path) -> Result:
-    """Practise and evaluate; demonstrations and trunk of a seed are those of the first operator that asked."""
+    """Train online and evaluate; demonstrations and trunk of a seed are those of the first operator that asked."""
     resolved, folder = resolve(attention, seed, minutes), work / f"{attention}-{seed}"
     started = time.monotonic()
-    rows = practise_from_shared(resolved, folder, work / f"shared-{seed}")
+    rows = train_from_shared(resolved, folder, work / f"shared-{seed}")
     won = evaluate(resolved, load_params(RunPaths(folder).policy("policy")), EVAL_EPISODES).successes
     return {
         "attention": attention,
@@ -57,13 +57,13 @@ def measure(attention: str, seed: int, minutes: float, work: Path) -> Result:
         "minutes": minutes,
         "success": sum(won),
         "resets": len(won),
-        **practice(folder, rows),
+        **training_figures(folder, rows),
         "wall_s": round(time.monotonic() - started, 1),
     }
 
 
-def practice(folder: Path, rows: Sequence[EpisodeRow]) -> dict[str, Any]:
-    """The course of a practice, and what its operator had to attend to: of one who always looks, everything."""
+def training_figures(folder: Path, rows: Sequence[EpisodeRow]) -> dict[str, Any]:
+    """The course of online training, and what its operator had to attend to: of one who always looks, everything."""
     robot_s = sum(row.duration_s for row in rows)
     asked = help_figures(read_rows(RunPaths(folder).actor / "bench.jsonl").rows)
     return {

@@ -106,8 +106,8 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
         raise SystemExit(f"run {folder.name} ended with {why!r}, must come to its end")
 
 
-def practise_from_shared(resolved: ResolvedRun, folder: Path, shared: Path, *, keep_every: int = 0) -> list[EpisodeRow]:
-    """Practise in `folder`, from the demonstrations and the trunk in `shared`; the first to come leaves them there.
+def train_from_shared(resolved: ResolvedRun, folder: Path, shared: Path, *, keep_every: int = 0) -> list[EpisodeRow]:
+    """Train online in `folder`, from the demonstrations and the trunk in `shared`; the first to come leaves them there.
 
     Returns:
         The metrics row of each online episode.

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from benchmarks.learning.comparison import Comparison, Result
-from benchmarks.learning.lockstep import human_share, kept_file, practise_from_shared
+from benchmarks.learning.lockstep import human_share, kept_file, train_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.rollout.evaluate import HELD_OUT, evaluation_runner
@@ -44,7 +44,7 @@ HOVER_SIDE_M, HOVER_HEIGHT_M = 0.015, 0.05
 
 
 def measure(form: str, seed: int, minutes: float, work: Path) -> Result:
-    """Practise and evaluate; demonstrations and trunk of a seed are those of the first form that asked."""
+    """Train online and evaluate; demonstrations and trunk of a seed are those of the first form that asked."""
     overrides = [
         f"run.seed={seed}",
         f"run.training.max_robot_minutes={minutes}",
@@ -55,7 +55,7 @@ def measure(form: str, seed: int, minutes: float, work: Path) -> Result:
     resolved = load_run("peg_insert", overrides)
     folder = work / f"{form}-{seed}"
     started = time.monotonic()
-    rows = practise_from_shared(resolved, folder, work / f"shared-{seed}", keep_every=KEEP_EVERY)
+    rows = train_from_shared(resolved, folder, work / f"shared-{seed}", keep_every=KEEP_EVERY)
     successes, hovers = evaluate_ends(resolved, folder / "policy.safetensors", EVAL_EPISODES)
     shares: dict[int, float] = {}
     for episodes in range(KEEP_EVERY, len(rows) + 1, KEEP_EVERY):

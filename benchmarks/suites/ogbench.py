@@ -136,7 +136,7 @@ def train(
 
 
 def labelled_play(task: Task, environment: gymnasium.Env[Any, Any], folder: Path, shards: int) -> dict[str, np.ndarray]:
-    """Return play with OGBench's own word on where this task was done: `masks` is 0 there."""
+    """Return play with OGBench's own truth of where this task was done: `masks` is 0 there."""
     arrays = read_shards(folder, shards)
     relabel_dataset(task.environment, environment, arrays)
     return arrays

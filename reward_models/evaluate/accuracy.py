@@ -64,7 +64,7 @@ class Discrimination:
         false_done_ungated: The same with the gate always open: the model by itself.
         missed: Successes in which the rule never said done.
         early: Successes in which it said so before it was true.
-        detect_s: Mean time from true success to the word, where it did not come early.
+        detect_s: Mean time from true success to the verdict, where it did not come early.
         calibration: Expected calibration error of the probability of done, over frames.
     """
 

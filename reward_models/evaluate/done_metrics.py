@@ -13,7 +13,7 @@ from robot_stack.types.errors import RewardError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoneRule:
-    """The rule by which probabilities become the word "done": n hits among the newest m frames.
+    """The rule by which probabilities become the verdict "done": n hits among the newest m frames.
 
     The gate must be open at each hit.
 

@@ -158,7 +158,7 @@ def evaluate(
     Args:
         model: Asked as it is on a robot: each frame with its own past only.
         seed: Of the bootstrap and of what is sampled.
-        rule: When the word is "done": threshold, n of m, gate, as they are deployed.
+        rule: When the verdict is "done": threshold, n of m, gate, as they are deployed.
         dt_s: Time between two frames of the episodes.
         every: Score each n-th frame only, for slow models; the rule then counts these frames.
         fitted_on: Kinds of episodes that the model was fitted on; None if that is not known.

@@ -2,8 +2,9 @@
 
 ReWiND's rewind (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
 VLAC's (arXiv:2509.15937), but counted in frames instead of shares of the episode: an operator says "success" only once
-the task has looked finished for a moment, so the last frames before the word all show a finished task, however long the
-episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the operator does.
+the task has looked finished for a moment, so the last frames before the verdict all show a finished task, however long
+the episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the operator
+does.
 
 Progress through named stages is SARM's (Chen et al., 2025, arXiv:2509.25358): that of a stage is its mean share of the
 demonstrations, so that a stage that one operator dawdled through counts no more than in another demonstration.
@@ -98,7 +99,7 @@ class ScoredEpisode:
 
     Attributes:
         frames: Features and proprio per frame, float32, shape (T+1, D).
-        success: True if it ended in success by an operator's word; False for a failure.
+        success: True if it ended in success by an operator's verdict; False for a failure.
         done_frames: Frames at the end of a success that show the finished task.
         refused: True if a model had declared success and an operator refused it.
         stage_starts: First frame of each stage of the task, if an operator has marked them in this success.
@@ -107,7 +108,7 @@ class ScoredEpisode:
         ruled_out: Frames of a failure that cannot be called done whatever is learned, bool, shape (T+1,): nothing is
             learned from them, so that they do not make a model doubt successes; None if there are none.
         name: By which orders name it; "" where none does.
-        orders: Of its frames and frames of others, by people, models and take-overs.
+        orders: Of its frames and frames of others, by operators, models and take-overs.
     """
 
     frames: np.ndarray

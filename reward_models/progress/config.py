@@ -21,7 +21,7 @@ class LiveRewardConfig(BaseModel):
         "time", description="progress of a success: its share in time, or how much nearer the arm is to its last pose"
     )
     done_frames: int = Field(
-        6, ge=1, le=100, description="frames before an operator's word that show the finished task; fewer than he waits"
+        6, ge=1, le=100, description="frames before an operator's verdict that show the task done; fewer than he waits"
     )
     gate: float = Field(
         0.0, ge=0.0, le=100.0, description="how fast Φ stops following where it contradicts itself; 0 is no gate"

@@ -243,7 +243,8 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     label, done_label = torch.from_numpy(clips.progress), torch.from_numpy(clips.done)
     known = (label >= 0).float()
     known[:, 0] = 0
-    squared = (torch.sigmoid(progress) - label).square() + (torch.sigmoid(member.nearer(seen)) - label).square()
+    guess = torch.sigmoid(member.frame_progress_logit(seen))
+    squared = (torch.sigmoid(progress) - label).square() + (guess - label).square()
     progress_loss = (squared * known).sum() / known.sum().clamp_min(1)
     sure = (done_label >= 0).float() * torch.from_numpy(clips.weight)[:, None]
     sure[:, 0] = 0

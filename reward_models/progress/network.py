@@ -45,9 +45,9 @@ class ProgressNetwork(nn.Module):
         tokens = torch.cat([seen[:, :1] + self.first, seen[:, 1:]], dim=1)
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         out = self.heads(self.body(tokens, mask=mask, is_causal=True))
-        return out[..., 0] + self.nearer(seen), out[..., 1]
+        return out[..., 0] + self.frame_progress_logit(seen), out[..., 1]
 
-    def nearer(self, seen: Tensor) -> Tensor:
+    def frame_progress_logit(self, seen: Tensor) -> Tensor:
         """Return the logit of :math:`1 - l_t / l_0`, (B, K), from the tokens of frames.
 
         l is what is left to do, as read from a frame by itself.

@@ -127,6 +127,15 @@ class ConsoleConfig(Section):
     """host:port; 0.0.0.0 is every network of this machine. Beyond loopback the page asks for a token."""
 
 
+class CommandLogConfig(Section):
+    """The files of `command_recorder`; of each arm there are so many at most, and the oldest go first."""
+
+    file_mb: Annotated[int, Field(ge=1, le=4096)] = 64
+    """A larger file is ended, and the next one begins: about half an hour of one arm."""
+    files: Annotated[int, Field(ge=2, le=1000)] = 8
+    """Files of an arm that are kept."""
+
+
 class StopButton(Section):
     """A wired stop button, as a node of the cell reports it."""
 
@@ -180,6 +189,8 @@ class CellConfig(Section):
     """Where the learner listens, host:port, an IPv6 address in brackets. Beyond loopback it needs certificates."""
     console: ConsoleConfig = ConsoleConfig()
     """The operator's page."""
+    command_log: CommandLogConfig = CommandLogConfig()
+    """How much of what each arm was told is kept."""
     learner_certs: Annotated[str, Field(min_length=1)] | None = None
     """Folder of a set made by `robot-stack certs`, at the same path on the learner's and the robot's machine."""
 

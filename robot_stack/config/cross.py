@@ -43,7 +43,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
         yield from _driver(resolved, arm)
     yield from _apart(resolved)
     yield from _table(resolved)
-    yield from _one_person(resolved)
+    yield from _one_operator(resolved)
     yield from _pages(resolved)
     yield from _rates(resolved)
     yield from _poses(resolved)
@@ -153,7 +153,7 @@ def _table(resolved: ResolvedRun) -> Iterator[Mistake]:
             yield resolved.mistake("cell.surroundings.table_z_m", text)
 
 
-def _one_person(resolved: ResolvedRun) -> Iterator[Mistake]:
+def _one_operator(resolved: ResolvedRun) -> Iterator[Mistake]:
     for name, teleop in resolved.teleops.items():
         if name and teleop.device == "scripted":
             text = "a scripted operator has a hand for each arm; give the cell one 'teleop' and the arms none"

@@ -299,7 +299,7 @@ class So101LeaderTeleop(Following, RealTeleop):
 def looks_on_request(config: TeleopConfig) -> bool:
     """Return whether the operator at a device looks at the cell only when the policy asks for help.
 
-    A person is taken to do so wherever a run's policy asks.
+    An operator who is no script is taken to do so wherever a run's policy asks.
     """
     return not isinstance(config, ScriptedTeleop) or config.operator.attention == ON_REQUEST
 

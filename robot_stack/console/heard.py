@@ -142,7 +142,7 @@ class Heard:
                 self.episodes.told(row)
 
     def notes(self, notes: Mapping[str, str]) -> None:
-        """Take in what people wrote about episodes before this process began."""
+        """Take in what operators wrote about episodes before this process began."""
         for episode_id, text in notes.items():
             if self.episodes.holds(episode_id):
                 self.episodes.note(episode_id, text)

@@ -1,4 +1,4 @@
-"""Journals of what people say at a page: verdicts until they are in the store, and notes. On disk before it is told.
+"""Journals of what operators say at a page: verdicts until they are in the store, and notes. On disk before it is told.
 
 The operator's page has `console/labels.jsonl` in the folder of the run, the episode browser `relabels.jsonl` in that
 of the store: one label a line, and {"sent": [episode, stamp]} once the learner has

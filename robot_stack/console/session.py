@@ -124,7 +124,7 @@ class ConsoleSession:
     ) -> None:
         self.heard = Heard(run)
         self.rights = Rights.of(run)
-        self.seats = OperatorLock()
+        self.operator_lock = OperatorLock()
         self._run = run
         self._actions = actions
         self._journal = journal
@@ -141,7 +141,7 @@ class ConsoleSession:
 
     def join(self, page: str, now_ns: int) -> None:
         """Add a page that has opened."""
-        self.seats.join(page, now_ns)
+        self.operator_lock.join(page, now_ns)
         self._hands[page] = Hand()
 
     def leave(self, page: str, now_ns: int) -> None:
@@ -149,7 +149,7 @@ class ConsoleSession:
         gone = self._hands.pop(page, Hand()).close()
         if gone is not None:
             self._actions.move(gone)
-        self.seats.leave(page, now_ns)
+        self.operator_lock.leave(page, now_ns)
 
     def obey(self, page: str, message: Message, now_ns: int, now_unix_s: float) -> None:
         """Do what a page wishes.
@@ -159,15 +159,15 @@ class ConsoleSession:
             StoreError: If it cannot be kept on disk.
         """
         if isinstance(message, Seen):
-            self.seats.heard(page, now_ns)
+            self.operator_lock.heard(page, now_ns)
         elif isinstance(message, Move):
             self._move(page, message, now_ns)
         elif isinstance(message, Sit):
-            self.seats.sit(page, now_ns, driving=self.here(now_ns))
+            self.operator_lock.sit(page, now_ns, driving=self.here(now_ns))
         elif isinstance(message, Press):
             self._press(page, message, now_ns, now_unix_s)
         else:
-            self.seats.check_writer(page, now_ns)
+            self.operator_lock.check_writer(page, now_ns)
             if isinstance(message, Say):
                 self._say(message, now_ns, now_unix_s)
             elif isinstance(message, Undo):
@@ -179,7 +179,7 @@ class ConsoleSession:
 
     def here(self, now_ns: int) -> bool:
         """Return whether a page's hand is on the arm."""
-        hand = self._hands.get(self.seats.writer)
+        hand = self._hands.get(self.operator_lock.writer)
         return hand is not None and hand.holds and now_ns - self._moved_ns <= HERE_NS
 
     def to_send(self, now_ns: int) -> list[Label]:
@@ -202,8 +202,8 @@ class ConsoleSession:
 
     def now(self, now_ns: int) -> dict[str, Any]:
         """Return what changes all the time, as the page is sent it."""
-        here, seats = self.here(now_ns), self.seats
-        return shown.now(self.heard, self.rights, now_ns, here=here, writer=seats.writer, pages=seats.pages)
+        here, lock = self.here(now_ns), self.operator_lock
+        return shown.now(self.heard, self.rights, now_ns, here=here, writer=lock.writer, pages=lock.pages)
 
     def part(self, name: str) -> Any:
         """Return one of the parts in `shown.versions`."""
@@ -215,7 +215,7 @@ class ConsoleSession:
         if refusal:
             raise PageError(refusal)
         if what not in FOR_EVERYBODY:
-            self.seats.check_writer(page, now_ns)
+            self.operator_lock.check_writer(page, now_ns)
         if what in ENABLING:  # by the filter's services, which say why not
             resumes = what == "arm" and self.heard.mode is Mode.HOLD
             self._actions.request("resume" if resumes else what)
@@ -267,7 +267,7 @@ class ConsoleSession:
         refusal = self.rights.refuse_move()
         if refusal:
             raise PageError(refusal)
-        self.seats.check_writer(page, now_ns)
+        self.operator_lock.check_writer(page, now_ns)
         packet = self._hands[page].take(message, now_ns)
         self._moved_ns = now_ns
         self._actions.move(packet)

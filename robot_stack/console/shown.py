@@ -144,12 +144,12 @@ def _claim(heard: Heard, now_ns: int) -> dict[str, Any] | None:
 
 
 def _undo(heard: Heard, now_ns: int) -> dict[str, Any] | None:
-    word = heard.verdicts.open_word(now_ns)
-    if word is None:
+    newest = heard.verdicts.undoable(now_ns)
+    if newest is None:
         return None
-    name, left_s = word.label.episode_id, round((UNDO_NS - (now_ns - word.said_ns)) / 1e9, 1)
+    name, left_s = newest.label.episode_id, round((UNDO_NS - (now_ns - newest.said_ns)) / 1e9, 1)
     number = heard.episodes.check(name).number
-    return {"id": name, "number": number, "verdict": word.label.verdict.value, "left_s": left_s}
+    return {"id": name, "number": number, "verdict": newest.label.verdict.value, "left_s": left_s}
 
 
 def _plain(value: float) -> float | None:

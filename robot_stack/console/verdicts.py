@@ -2,7 +2,7 @@
 
 Labels are only ever appended, so nothing that was sent can be unsaid, only answered. A verdict from the list is
 therefore kept back until its ten seconds are over. One that ended an episode is at the learner at once: taken back,
-the word before it counts again, and where there was none the episode is set aside until somebody says what it was.
+the verdict before it counts again, and where there was none the episode is set aside until somebody says what it was.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RANK = {LabelSource.MODEL: 1, LabelSource.OPERATOR: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class OperatorVerdict:
     """The newest verdict of an operator.
 
     Attributes:
@@ -39,7 +39,7 @@ class Verdicts:
 
     def __init__(self) -> None:
         self._counts: dict[str, Label] = {}
-        self._newest: Word | None = None
+        self._newest: OperatorVerdict | None = None
 
     def counts(self, episode_id: str) -> Label | None:
         """Return the label that counts for an episode; None if nobody has said anything."""
@@ -73,37 +73,37 @@ class Verdicts:
             What was said; and what must be said now to take it back, or None if nobody has been told of it.
 
         Raises:
-            PageError: If there is no such word, or it is too late.
+            PageError: If there is no such verdict, or it is too late.
         """
-        word = self.open_word(now_ns)
-        if word is None:
+        newest = self.undoable(now_ns)
+        if newest is None:
             limit_s = UNDO_NS / 1e9
             raise PageError(f"nothing was said within {limit_s:g} s, must be to be taken back; label the episode anew")
         self._newest = None
-        episode_id = word.label.episode_id
+        episode_id = newest.label.episode_id
         self._counts.pop(episode_id)
-        if word.before is not None:
-            self._counts[episode_id] = word.before
-        if word.kept_back:
-            return word.label, None
-        verdict = word.before.verdict if word.before is not None else Verdict.DISCARD
+        if newest.before is not None:
+            self._counts[episode_id] = newest.before
+        if newest.kept_back:
+            return newest.label, None
+        verdict = newest.before.verdict if newest.before is not None else Verdict.DISCARD
         answer = operator_label(episode_id, verdict, now_unix_s)
         self._take(answer)
-        return word.label, answer
+        return newest.label, answer
 
-    def open_word(self, now_ns: int) -> Word | None:
+    def undoable(self, now_ns: int) -> OperatorVerdict | None:
         """Return the newest verdict of an operator while it can be taken back, else None."""
-        word = self._newest
-        return word if word is not None and now_ns - word.said_ns < UNDO_NS else None
+        newest = self._newest
+        return newest if newest is not None and now_ns - newest.said_ns < UNDO_NS else None
 
     def kept_back(self, now_ns: int) -> Label | None:
         """Return the label that may not be sent yet, or None."""
-        word = self.open_word(now_ns)
-        return word.label if word is not None and word.kept_back else None
+        newest = self.undoable(now_ns)
+        return newest.label if newest is not None and newest.kept_back else None
 
     def _hear(self, label: Label, now_ns: int, *, kept_back: bool) -> None:
         before = self._counts.get(label.episode_id)
-        self._newest = Word(label=label, before=before, said_ns=now_ns, kept_back=kept_back)
+        self._newest = OperatorVerdict(label=label, before=before, said_ns=now_ns, kept_back=kept_back)
         self._take(label)
 
     def _take(self, label: Label) -> None:

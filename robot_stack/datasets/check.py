@@ -46,7 +46,7 @@ def contradictions(
         found.append(f"it counts as {line.outcome} by {who}, but the simulator says {line.truth}")
     said = {label.verdict.value for label in labels if label.source is LabelSource.OPERATOR}
     if len(said) > 1:
-        found.append(f"the operator said {' and '.join(sorted(said))}; the newest word counts, {line.outcome}")
+        found.append(f"the operator said {' and '.join(sorted(said))}; the newest verdict counts, {line.outcome}")
     if last_success is not None and np.isfinite(last_success):
         if line.outcome == "success" and last_success < limits.score_low:
             found.append(f"it counts as success by {who}, but the reward model gives its end {last_success:.2f}")

@@ -94,7 +94,7 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
 
     Returns it, and `<folder>/<old id>` -> new id where they differ.
 
-    The same episode in two of them is taken once, with what people said of both. Another episode of the same
+    The same episode in two of them is taken once, with what operators said of both. Another episode of the same
     id gets a number behind its id.
 
     Raises:

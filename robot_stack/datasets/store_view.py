@@ -5,7 +5,7 @@ It needs no lock.
 root/store.json, episodes/, labels.jsonl, scores/, quarantine/   as in `replay.episode_store`
 root/stages.jsonl                                                marks of where stages begin
 root/preferences.jsonl                                           which of two moments got further
-root/notes.jsonl                                                 what people wrote about episodes
+root/notes.jsonl                                                 what operators wrote about episodes
 root/origin.json                                                 of a dataset: from what it was made, and how
 """
 

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.datasets.draft import new_folder
 from robot_stack.disk.durable import disk_errors
 from robot_stack.hub.card import About, policy_card
 from robot_stack.runs.paths import RunPaths
@@ -107,15 +108,12 @@ def receive(source: Path, out: Path) -> ResolvedRun:
         )
     _check_policy(paths.policy("policy"), resolved)
     _check_summary(paths.summary)
-    draft = out.with_name(f".{out.name}.draft")
-    with disk_errors(f"writing {out}"):
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
+    if out.exists():
+        with disk_errors(f"replacing {out}"):
+            out.rmdir()
+    with new_folder(out) as draft:
         for path in given:
             shutil.copyfile(path, draft / path.name)
-        if out.exists():
-            out.rmdir()
-        draft.rename(out)
     return resolved
 
 

@@ -79,7 +79,7 @@ class Encoders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RestoredData:
     """What has been recorded so far, as the learner trains on it.
 
     Attributes:
@@ -98,7 +98,7 @@ class RewardParts:
     """The reward model's side of a learner.
 
     Attributes:
-        monitor: Ends trust in the model.
+        monitor: Watches the model, and ends trust in it.
         refitter: Fits it again.
         shaping: Chooses whose scores shape the reward.
     """
@@ -112,7 +112,7 @@ class RewardParts:
 class OnlineLearner:
     """What learns while the robot trains online: replay and ingest, reward model, and update loop."""
 
-    recorded: Recorded
+    recorded: RestoredData
     reward: RewardParts
     loop: UpdateLoop
 
@@ -203,7 +203,7 @@ def fit_reward_encoder(parts: RunParts, trunk: Trunk, demo_ids: tuple[str, ...],
 
 def restore_replay(
     parts: RunParts, encoders: Encoders, checkpoint: Checkpoint | None, stop: threading.Event
-) -> Recorded:
+) -> RestoredData:
     """Load everything recorded so far into a replay; scores join later.
 
     Raises:
@@ -231,7 +231,7 @@ def restore_replay(
     )
     known = {} if checkpoint is None else checkpoint["features"]
     cached = parts.restorer.load(ingest, replay, known, stop=stop, say=parts.status.say)
-    return Recorded(replay=replay, ingest=ingest, cached=cached)
+    return RestoredData(replay=replay, ingest=ingest, cached=cached)
 
 
 def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | None:
@@ -256,7 +256,7 @@ def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | 
     return rescorer
 
 
-def build_reward(parts: RunParts, encoder: Trunk, recorded: Recorded, rescorer: Rescorer | None) -> RewardParts:
+def build_reward(parts: RunParts, encoder: Trunk, recorded: RestoredData, rescorer: Rescorer | None) -> RewardParts:
     """Build what fits and watches the reward model behind its encoder; there is no model yet."""
 
     def report(version: str, alarm: Alarm) -> None:
@@ -290,7 +290,7 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: Recorded, rescorer: 
         task=task,
         statistics=parts.statistics,
         scorer=parts.scorer,
-        trust=monitor,
+        monitor=monitor,
         ingest=recorded.ingest,
         metrics=parts.metrics,
         thumbnails=thumbnails_of(encoder),
@@ -313,7 +313,7 @@ def _preferences(path: Path) -> list[Preference]:
 def build_loop(
     parts: RunParts,
     encoders: Encoders,
-    recorded: Recorded,
+    recorded: RestoredData,
     reward: RewardParts,
     board: ParamsBoard,
     distributed: DistributedLearner,
@@ -371,7 +371,7 @@ def _asks_by(parts: RunParts, signal: HelpKind) -> bool:
     return asking is not None and signal in asking.signals
 
 
-def _familiarity(encoders: Encoders, recorded: Recorded) -> Familiarity | None:
+def _familiarity(encoders: Encoders, recorded: RestoredData) -> Familiarity | None:
     """Fit what features are compared with, on the demonstrations that the encoders were fitted on."""
     frames = recorded.replay.frames
     rows = [row for name in encoders.demos for row in frames.episode(name).rows]
@@ -401,7 +401,7 @@ def fit_or_restore(
     learner.loop.restore(checkpoint)
 
 
-def log_fit(parts: RunParts, encoders: Encoders, recorded: Recorded, *, encoders_s: float, total_s: float) -> None:
+def log_fit(parts: RunParts, encoders: Encoders, recorded: RestoredData, *, encoders_s: float, total_s: float) -> None:
     """Write the row of a fit: what it was made from and how long it took."""
     cache = parts.restorer.cache
     parts.metrics.log(

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from robot_stack.config.cell import DdsReach
+from robot_stack.disk.durable import write_durable
 from robot_stack.processes.shared_memory import try_lock
 from robot_stack.types.errors import ConfigError
 
@@ -101,9 +102,9 @@ def profile(reach: DdsReach, peers: Sequence[str] = (), *, images: bool) -> str:
 
 def write_profiles(folder: Path, reach: DdsReach = "host", peers: Sequence[str] = ()) -> Path:
     """Write both Fast DDS profiles as files in `folder`; return the path of the one for control."""
-    (folder / IMAGES_FILE).write_text(profile(reach, peers, images=True))
+    write_durable(folder / IMAGES_FILE, profile(reach, peers, images=True))
     path = folder / PROFILE_FILE
-    path.write_text(profile(reach, peers, images=False))
+    write_durable(path, profile(reach, peers, images=False))
     return path
 
 

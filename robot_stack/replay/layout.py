@@ -27,7 +27,7 @@ class StorePaths:
         self.scores = root / "scores"
         """Scores by model version and episode, see `annotations.ScoreFiles`."""
         self.notes = root / "notes.jsonl"
-        """What people wrote about episodes."""
+        """What operators wrote about episodes."""
         self.relabels = root / "relabels.jsonl"
         """Verdicts that the episode browser keeps back while they can be undone."""
         self.origin = root / "origin.json"

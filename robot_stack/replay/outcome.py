@@ -1,4 +1,4 @@
-"""The outcome of an episode: the operator's word counts over the model's, and that over what was recorded.
+"""The outcome of an episode: the operator's verdict counts over the model's, and that over what was recorded.
 
 Labels are a log. Among labels of one source the newest wins, so any verdict can be taken back by a later one, and
 the order in which they arrive does not matter. TRUTH labels are for audits and are never used here.

@@ -262,7 +262,7 @@ class ControlLoop:
         ticks.note(str(reason or "held without a reason"))
 
     def _ending(self, episode: _Episode, events: tuple[str, ...]) -> EndReason | None:
-        """Return why the episode ends at this frame, or None; an operator's word goes before the model's."""
+        """Return why the episode ends at this frame, or None; an operator's verdict goes before the model's."""
         if "stop" in events or self._cell.mode() is Mode.STOP:
             return EndReason.FAULT
         for event, verdict, end in (
@@ -274,7 +274,7 @@ class ControlLoop:
                 episode.operator = verdict
                 return end
         if episode.header.kind is EpisodeKind.EVAL and episode.scores is None and self._cell.truth():
-            return EndReason.SUCCESS  # evaluation without a judge is the one place where the simulator's word ends one
+            return EndReason.SUCCESS  # evaluation without a judge is the one place where the truth ends one
         if episode.scores is not None:
             live = episode.scores.newest(episode.header.episode_id)
             if live is not None and live.declared:

@@ -26,7 +26,7 @@ SETTLE_S = 10.0
 
 
 def succeeded(told: EpisodeOutcome) -> bool:
-    """Judge an episode by the simulator's word where there is one, else the operator's, else by how it ended."""
+    """Judge an episode by the simulator's truth where there is one, else the operator's, else by how it ended."""
     if told.truth is not None:
         return told.truth
     return told.operator is Verdict.SUCCESS if told.operator is not None else told.end is EndReason.SUCCESS
@@ -116,7 +116,7 @@ def _how(told: EpisodeOutcome) -> str:
     if told.declared:
         if told.truth is False:
             return "no success, though the success model said so"
-        return "success by the success model's word" if succeeded(told) else "no success: the operator refused it"
+        return "success by the success model's verdict" if succeeded(told) else "no success: the operator refused it"
     if told.end is EndReason.FAULT and told.ticks.hold_reasons:
         return f"fault: {told.ticks.hold_reasons[-1]}"
     return "success" if succeeded(told) else told.end.value

@@ -115,7 +115,7 @@ class Evaluation:
     def _success_model(self) -> dict[str, Any]:
         """Return how often the success model spoke, and was wrong; intervals are of all episodes where truth is known.
 
-        `missed` counts tasks that were done and ended without its word.
+        `missed` counts tasks that were done and ended without its verdict.
         """
         known = [one for one in self.judged if one.false is not None]
         false = sum(bool(one.false) for one in known)
@@ -147,7 +147,7 @@ def evaluation_runner(
         cell: In this process.
         clock: Its own.
         sink: Gets every step.
-        judge: Ends an episode by its word; without one the simulator's does.
+        judge: Ends an episode by its verdict; without one the simulator's truth does.
     """
     numbers = count()
     policy = policy_of(resolved, params, seed=0)
@@ -198,7 +198,7 @@ def evaluate(
         observation_age_s: Age of the observations; as in online training, see `practised_age_s`. A cell in this process
             has none.
         judge: Ends episodes as on a real cell, where no simulator says when the task is done; success is the
-            simulator's word at that moment.
+            truth at that moment.
     """
     cell = build_local_cell(resolved, seed=0, observation_age_s=observation_age_s)
     return evaluate_in(cell, resolved, params, episodes, on_episode, judge=judge)

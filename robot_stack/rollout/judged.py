@@ -87,9 +87,9 @@ class Judgement:
 
     Attributes:
         declared: Whether it declared success, which ended the episode.
-        done_at: Step at which the task was done first, by the simulator's word; None: never, or nobody knows.
+        done_at: Step at which the task was done first, in truth; None: never, or nobody knows.
         false: Whether it declared a success that was none; None where nobody knows.
-        delay_s: Time from when the task was done to its word; None without both.
+        delay_s: Time from when the task was done to its verdict; None without both.
     """
 
     declared: bool

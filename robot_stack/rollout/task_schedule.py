@@ -132,7 +132,7 @@ def run_in_turn(schedule: TaskSchedule, turn: Turn, episode: Callable[[], Episod
 
 
 def _did_it(outcome: EpisodeOutcome) -> bool:
-    """Return whether an episode ended with its task done, by the operator's word where there is one."""
+    """Return whether an episode ended with its task done, by the operator's verdict where there is one."""
     if outcome.operator is not None:
         return outcome.operator is Verdict.SUCCESS
     return outcome.end is EndReason.SUCCESS

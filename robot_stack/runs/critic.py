@@ -33,7 +33,7 @@ class CriticFigures:
         episodes: That they cover.
         td_error: Root mean square of target - Q.
         q_mean, return_mean: Means of Q, and of the discounted return that followed, over the same steps.
-        corrections: A person's action above the policy's proposal, where a person corrected.
+        corrections: An operator's action above the policy's proposal, where an operator corrected.
         own: The policy's own action above a uniform random one, in episodes that it ended well without help.
         ask_ms: Longest time for which an episode held up the update loop.
     """

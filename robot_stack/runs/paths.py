@@ -29,7 +29,7 @@ class RunPaths:
         self.actor = folder / "actor"
         """What actors log and keep: `<actor>.jsonl`, the spool, counters."""
         self.console = folder / "console"
-        """What people said at the page."""
+        """What operators said at the page."""
         self.scene = folder / "scene.url"
         """Address of the view in three dimensions, while it is served."""
         self.commands = folder / "commands"

@@ -39,7 +39,7 @@ class EpisodeRow(_Logged):
         clipped: Steps that the safety filter changed.
         success: As it counted in training.
         declared, refused: Whether the model declared a success, and whether the operator took it back.
-        truth: The simulator's word, or None.
+        truth: Whether the task was done, as the simulator knows; else None.
         params_version: Newest parameters behind an action.
         progress_last, progress_max: Φ of the newest scored frame, and its maximum.
         reward_version: The reward model in use when the row was written.
@@ -81,7 +81,7 @@ class EpisodeRow(_Logged):
 
     @property
     def succeeded(self) -> bool:
-        """Return whether it succeeded: the simulator's word if there is one, else what counted in training."""
+        """Return whether it succeeded: the truth if it is known, else what counted in training."""
         return self.success if self.truth is None else self.truth
 
 
@@ -219,8 +219,8 @@ class CriticRow(_Logged):
         td_error: Root mean square of target - Q(executed action) over them.
         returns: Of them, those whose return is known: their episode ended by itself.
         q_mean, return_mean: Means over those of Q(executed action), and of the discounted return that followed.
-        corrections, corrections_preferred: Transitions in which a person corrected, and those of them in which
-            Q(person's action) > Q(policy's proposal).
+        corrections, corrections_preferred: Transitions in which an operator corrected, and those of them in which
+            Q(operator's action) > Q(policy's proposal).
         own_steps, own_preferred: The policy's own transitions in an episode that it ended well without help, and those
             of them in which Q(own action) > Q(uniform random action).
         ask_ms: Time for which the update loop stood still for the copy and the questions.

@@ -82,7 +82,7 @@ class EpisodeAccount:
 
     @property
     def success(self) -> bool:
-        """Return the outcome as it counts: the operator's word, else the model's, else how it ended."""
+        """Return the outcome as it counts: the operator's verdict, else the model's, else how it ended."""
         for source in (LabelSource.OPERATOR, LabelSource.MODEL):
             if source in self.verdicts:
                 return self.verdicts[source] is Verdict.SUCCESS

@@ -1,7 +1,7 @@
 """RLPD on an environment in one process and in lockstep: each step is followed by the updates that it allows.
 
 Control loop, replay, batches and learner are those of a run on a robot. There is no link, no store on disk, no reward
-model and no encoder: the environment's numbers are the observation and its word the sparse reward. Prior data, of
+model and no encoder: the environment's numbers are the observation, and its truth the sparse reward. Prior data, of
 whatever quality, may be half of each batch (Ball et al., 2023, arXiv:2302.02948).
 """
 

@@ -29,7 +29,7 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.stages import MOST_STAGES, StageMark
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
-Word = TypeVar("Word", bound=StrEnum)
+MemberT = TypeVar("MemberT", bound=StrEnum)
 ARRAYS = ("executed", "proposed", "human")
 """Fields of an `ActionRow` that are actions."""
 
@@ -81,7 +81,7 @@ def decode_step(message: pb.Step, spec: Spec) -> Step:
             skew_s=observation.skew_s,
         ),
         action=_decode_action(message.action, spec) if message.HasField("action") else None,
-        end=_word(EndReason, message.end, "end") if message.end else None,
+        end=_member(EndReason, message.end, "end") if message.end else None,
     )
     _check_step(step, spec)
     return step
@@ -96,8 +96,8 @@ def encode_header(header: EpisodeHeader) -> pb.EpisodeHeader:
 def decode_header(message: pb.EpisodeHeader) -> EpisodeHeader:
     """Decode the header of an episode from its message; the inverse of `encode_header`."""
     values = _values(message, EpisodeHeader)
-    words = {"kind": _word(EpisodeKind, message.kind, "kind"), "reset": _word(ResetType, message.reset, "reset")}
-    header = EpisodeHeader(**{**values, **words})
+    members = {"kind": _member(EpisodeKind, message.kind, "kind"), "reset": _member(ResetType, message.reset, "reset")}
+    header = EpisodeHeader(**{**values, **members})
     _check_header(header)
     return header
 
@@ -110,8 +110,8 @@ def encode_label(label: Label) -> pb.Label:
 
 def decode_label(message: pb.Label) -> Label:
     """Decode a label from its message; the inverse of `encode_label`."""
-    verdict = _word(Verdict, message.verdict, "verdict")
-    source = _word(LabelSource, message.source, "source of the label")
+    verdict = _member(Verdict, message.verdict, "verdict")
+    source = _member(LabelSource, message.source, "source of the label")
     label = Label(**{**_values(message, Label), "verdict": verdict, "source": source})
     _check_label(label)
     return label
@@ -125,7 +125,7 @@ def encode_mark(mark: StageMark) -> pb.StageMark:
 
 def decode_mark(message: pb.StageMark) -> StageMark:
     """Decode a stage mark from its message; the inverse of `encode_mark`."""
-    source = _word(LabelSource, message.source, "source of the stage mark")
+    source = _member(LabelSource, message.source, "source of the stage mark")
     mark = StageMark(**{**_values(message, StageMark), "source": source})
     _check_mark(mark)
     return mark
@@ -255,7 +255,7 @@ def _values(source: object, kind: type) -> dict[str, Any]:
     return {field.name: getattr(source, field.name) for field in fields(kind)}
 
 
-def _word(kind: type[Word], text: str, name: str) -> Word:
+def _member(kind: type[MemberT], text: str, name: str) -> MemberT:
     try:
         return kind(text)
     except ValueError:

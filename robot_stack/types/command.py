@@ -65,7 +65,7 @@ class Command:
         gripper: Wanted opening in [0, 1] (0 closed), or None to leave it.
         stamp_ns: When it was made, on the monotonic clock of this machine.
         source: POLICY or HUMAN.
-        session: Which process sent it, a word made anew at each of its starts; "" where it does not say.
+        session: Which process sent it, an id drawn anew at each of its starts; "" where it does not say.
     """
 
     arm: str

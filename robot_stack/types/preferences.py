@@ -1,6 +1,6 @@
 """Preferences: which of two moments, or of two episodes, got further with the task. Append-only, like verdicts.
 
-Who answers the same pair again replaces what he said before; "unknown" takes it back. People override models.
+Who answers the same pair again replaces what he said before; "unknown" takes it back. Operators override models.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Preference:
 
     Attributes:
         source: OPERATOR or MODEL.
-        by: Session id of the person, or the name of the model with its version.
+        by: Session id of the operator, or the name of the model with its version.
         stamp_unix_s: When, seconds since the epoch.
     """
 
@@ -128,15 +128,15 @@ class Settled:
 
     Attributes:
         preferences: Each pair by each giver once, with the lesser moment first.
-        people: Of these, those of people; the rest is of models.
+        by_operators: Of these, those of operators; the rest is of models.
         contradicting: Pairs of these of which two givers say different things; all of them stay.
         unknown: Pairs of which a giver cannot say.
-        overruled: A model's answers on pairs of which a person says something.
+        overruled: A model's answers on pairs of which an operator says something.
         unusable: Answers on an episode that is not learned from, or on a frame that is not there.
     """
 
     preferences: tuple[Preference, ...]
-    people: int
+    by_operators: int
     contradicting: int
     unknown: int
     overruled: int
@@ -168,7 +168,7 @@ def settled(preferences: Iterable[Preference], frames: Mapping[str, int]) -> Set
         found += counting
     return Settled(
         preferences=tuple(found),
-        people=sum(each.source is LabelSource.OPERATOR for each in found),
+        by_operators=sum(each.source is LabelSource.OPERATOR for each in found),
         contradicting=contradicting,
         unknown=unknown,
         overruled=overruled,

@@ -21,7 +21,7 @@ def python_files(*folders: str) -> list[Path]:
 
 def written_files() -> Iterator[Path]:
     """All text files that belong to the project, this folder's tests of text aside."""
-    tops = [path for path in ROOT.iterdir() if path.is_file()]
+    tops = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]  # one in a worktree
     below = [path for folder in WRITTEN for path in (ROOT / folder).rglob("*") if path.is_file()]
     for path in (*tops, *below):
         if path.suffix in TEXT and "__pycache__" not in path.parts and path.parent != Path(__file__).parent:

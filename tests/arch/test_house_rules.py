@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +46,26 @@ def shells(module: ast.AST) -> Iterator[str]:
             yield name
 
 
+OLD_CLASSES = (
+    "Trust Ledger Turns HelpProtocol Team Recorded Chance BothWays ConfirmedModel Desk Deeds Seats Courier Ear Senders "
+    "Wish ArmFace Word"
+)
+OLD_NAMES = {*OLD_CLASSES.split(), "eyes", "nearer", "seats", "trust_of", "open_word"}
+"""Names that have given way to the field's: RewardMonitor, EpisodeStatistics, OperatorLock and so on."""
+
+
+def identifiers(module: ast.AST) -> Iterator[str]:
+    """Every name that a module defines, imports, passes or reads, as written."""
+    for node in ast.walk(module):
+        for field in ("id", "attr", "arg", "name", "asname"):
+            if isinstance(name := getattr(node, field, None), str):
+                yield name
+
+
+def old_names(module: ast.AST) -> Iterator[str]:
+    yield from (name for name in identifiers(module) if name.lstrip("_") in OLD_NAMES)
+
+
 RULES: dict[str, tuple[Rule, tuple[str, ...], str]] = {
     "nothing is pickled": (pickles, CODE, "import pickle"),
     "no array is loaded as pickle": (pickles, CODE, "np.load(path, allow_pickle=True)"),
@@ -51,6 +73,7 @@ RULES: dict[str, tuple[Rule, tuple[str, ...], str]] = {
     "nothing waits for a typed answer": (prompts, PACKAGES, "answer = input('go on?')"),
     "control never sleeps": (sleeps, ("robot_stack/control", "robot_stack/sensing"), "time.sleep(0.1)"),
     "no shell is started": (shells, CODE, "subprocess.run(line, shell=True)"),
+    "no old name comes back": (old_names, CODE, "self._seats = Seats()"),
 }
 
 
@@ -86,6 +109,26 @@ def test_no_file_names_a_path_of_somebodys_machine() -> None:
         if (match := MACHINE_PATH.search(path.read_text(errors="replace")))
     }
     assert not found
+
+
+MOST_MODULES = 25
+"""A folder that somebody opens shows no more modules than this, `__init__` aside."""
+
+
+def crowded(files: Iterable[Path]) -> dict[str, int]:
+    """Return the folders with too many modules, and how many these are."""
+    counts = Counter(str(path.parent) for path in files if path.name != "__init__.py")
+    return {folder: count for folder, count in counts.items() if count > MOST_MODULES}
+
+
+def test_a_crowded_folder_is_noticed() -> None:
+    few = [Path("nodes/__init__.py"), *(Path(f"nodes/m{i}.py") for i in range(MOST_MODULES)), Path("nodes/tools/m.py")]
+    assert crowded(few) == {}
+    assert crowded([*few, Path("nodes/more.py")]) == {"nodes": MOST_MODULES + 1}
+
+
+def test_no_folder_is_crowded() -> None:
+    assert not crowded(path.relative_to(ROOT) for path in python_files(*PACKAGES))
 
 
 def test_every_module_says_what_it_is() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.learning.asking import ALWAYS, ON_REQUEST, practice, resolve, table
+from benchmarks.learning.asking import ALWAYS, ON_REQUEST, resolve, table, training_figures
 from robot_stack.config.teleop import looks_on_request
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
@@ -30,7 +30,7 @@ def test_both_learn_alike_and_differ_in_who_watches() -> None:
 
 
 def test_attention_is_all_of_the_robots_time_or_what_was_asked_for(tmp_path: Path) -> None:
-    always = practice(tmp_path, EPISODES)
+    always = training_figures(tmp_path, EPISODES)
     assert (always["attention_s"], always["robot_s"], always["in_hand_s"]) == (16.0, 16.0, 2.0)
     assert always["asked"] is None
     assert always["alone"] == [True, False]
@@ -40,7 +40,7 @@ def test_attention_is_all_of_the_robots_time_or_what_was_asked_for(tmp_path: Pat
         AskingRow(episode_id="1", on_request=True, requests=1, missed=2, duration_s=8.0, asked_s=1.0, in_hand_s=2.0)
     )
     log.close()
-    asked = practice(tmp_path, EPISODES)
+    asked = training_figures(tmp_path, EPISODES)
     assert (asked["attention_s"], asked["asked"]["share_needed"]) == (3.0, 1.0)
     made = [
         {"attention": name, "seed": 0, "success": 9, "resets": 10, **run}

@@ -30,7 +30,7 @@ def test_each_candidate_has_a_row(
     played = critics.play_trials
 
     def told_apart(*args: Any, **options: Any) -> list[Trial]:
-        """So short a practice never comes to the end of the task."""
+        """So short a training never comes to the end of the task."""
         rng = np.random.default_rng(0)
         return [replace(each, ways=rng.random(each.ways.shape)) for each in played(*args, **options)]
 

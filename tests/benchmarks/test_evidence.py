@@ -118,7 +118,7 @@ def test_the_interval_of_a_mean_is_that_of_the_normal_distribution() -> None:
     assert mean_interval(np.array([1.0])) is None
 
 
-def test_a_condition_without_any_success_or_practice_has_a_row() -> None:
+def test_a_condition_without_any_success_or_training_has_a_row() -> None:
     none = result("bc", success=0, cycles_s=[], human_share_first20=None, human_share_last20=None, episodes=0)
     (row,) = [line for line in table([none], 5.0).splitlines() if line.startswith("| bc ")]
     assert "0.0% (0.0% to 3.7%)" in row

@@ -1,4 +1,4 @@
-"""Conditions measured for real, with tiny networks and six seconds of practice."""
+"""Conditions measured for real, with tiny networks and six seconds of online training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, few_ways: None) -> EvidenceRu
 
 
 @pytest.mark.parametrize("name", ["full", "qc"])
-def test_a_practice_is_measured_with_its_operators_time_and_its_critic(runs: EvidenceRuns, name: str) -> None:
+def test_online_training_is_measured_with_its_operators_time_and_its_critic(runs: EvidenceRuns, name: str) -> None:
     found = runs.measure(name, 0)
     assert found["resets"] == 2
     assert found["success"] == len(found["cycles_s"])

@@ -92,7 +92,7 @@ def test_record_ends_with_the_demonstrations_on_disk(terminal: Terminal) -> None
     assert len(list((terminal.here / FOLDER / "store/episodes").glob("*-demo-hand.zarr"))) >= 2
 
 
-def test_train_and_act_practise_together_until_it_is_enough(terminal: Terminal) -> None:
+def test_train_and_act_work_together_until_it_is_enough(terminal: Terminal) -> None:
     """Train begins with what was recorded, act finds it by the cell's address."""
     learner = terminal.call("train", "peg_insert")
     try:

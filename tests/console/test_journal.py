@@ -1,4 +1,4 @@
-"""What people said is on disk before anybody is told, and is sent once, whatever dies in between."""
+"""What operators said is on disk before anybody is told, and is sent once, whatever dies in between."""
 
 from __future__ import annotations
 

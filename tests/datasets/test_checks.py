@@ -229,7 +229,7 @@ CONTRADICTIONS = {
     ),
     "an operator changed their mind": (
         [label("e", Verdict.SUCCESS, at=1), label("e", Verdict.FAILURE, at=2)],
-        EpisodeKind.ONLINE, None, "the operator said failure and success; the newest word counts, failure",
+        EpisodeKind.ONLINE, None, "the operator said failure and success; the newest verdict counts, failure",
     ),
     "the reward model does not see the success": (
         [label("e", Verdict.SUCCESS)], EpisodeKind.ONLINE, 0.03,

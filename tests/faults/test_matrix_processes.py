@@ -320,7 +320,7 @@ def test_row_30_a_minute_of_random_kills_leaves_nothing_behind(bench: Bench, row
     sink, rng = bench.sink, random.Random(30)
     with supervised(bench) as supervisor, joined(bench) as cell:
         stop, episodes = threading.Event(), []
-        worker = threading.Thread(target=_practise, args=(bench, cell, stop, episodes), daemon=True)
+        worker = threading.Thread(target=_train_online, args=(bench, cell, stop, episodes), daemon=True)
         worker.start()
         sink.until(lambda: sink.mode is Mode.POLICY, "online training", START_S)
         kept = [supervisor.pid(name) for name in ("robot", "safety")]
@@ -352,7 +352,7 @@ def test_row_30_a_minute_of_random_kills_leaves_nothing_behind(bench: Bench, row
     row.saw(f"{kills} kills, {decisions:,} decisions, 0 violations, {grown:+.1f} MB")
 
 
-def _practise(bench: Bench, cell: RosCell, stop: threading.Event, ended: list[int]) -> None:
+def _train_online(bench: Bench, cell: RosCell, stop: threading.Event, ended: list[int]) -> None:
     """Episodes of three seconds, one after the other; one that fails is followed by the next."""
     while not stop.is_set():
         try:

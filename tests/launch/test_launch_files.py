@@ -199,14 +199,14 @@ def test_a_wrong_name_is_a_sentence(tmp_path):
 # ------------------------------------------------------------------------------------------------- with a stand-in
 
 
-class Recorded(SimpleNamespace):
+class Described(SimpleNamespace):
     """Any class of `launch`: keeps what it was made with."""
 
     def __init__(self, *args, **fields):
         super().__init__(args=args, **fields)
 
 
-class Argument(Recorded):
+class Argument(Described):
     """`DeclareLaunchArgument`, which has a name."""
 
     def __init__(self, name, **fields):
@@ -221,7 +221,7 @@ class Context(dict):
         return self
 
 
-class Configuration(Recorded):
+class Configuration(Described):
     """`LaunchConfiguration`: its value is the context's."""
 
     def perform(self, context):
@@ -240,7 +240,7 @@ def table_launch(monkeypatch):
     }.items():
         module = ModuleType(name)
         for each in classes:
-            setattr(module, each, type(each, (Recorded,), {}))
+            setattr(module, each, type(each, (Described,), {}))
         monkeypatch.setitem(sys.modules, name, module)
     sys.modules["launch.actions"].DeclareLaunchArgument = Argument
     monkeypatch.setitem(sys.modules, "launch.substitutions", ModuleType("launch.substitutions"))

@@ -97,8 +97,8 @@ def make_scorer(rule: SuccessConfig = RULE) -> Scorer:
     return Scorer(lambda: SuccessRule(rule, SPEC))
 
 
-def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None, *, haste: float = 0.01) -> RewardMonitor:
-    """Trust in the models of a bench, with unlike episodes and disagreement left out: its frames are noise."""
+def monitor_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None, *, haste: float = 0.01) -> RewardMonitor:
+    """Build a bench's monitor, without the alarms of unlike episodes and disagreement: its frames are noise."""
     heard: list[tuple[str, Alarm]] = [] if alarms is None else alarms
 
     def shape(by_scores: bool) -> None:

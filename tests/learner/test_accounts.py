@@ -166,7 +166,7 @@ def test_a_learner_that_makes_fewer_updates_than_asked_says_so(updates: int, ste
     assert "\n" not in line
 
 
-def test_held_out_resets_are_never_practised() -> None:
+def test_held_out_resets_are_never_trained_on() -> None:
     seeds = {
         kind: {reset_seed(run, kind, number) for run in (0, 1, 7, 255, 256, 2**31) for number in range(3000)}
         for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE, EpisodeKind.EVAL)  # nobody resets for an earlier one
@@ -175,7 +175,7 @@ def test_held_out_resets_are_never_practised() -> None:
     assert not seeds[EpisodeKind.DEMO] & seeds[EpisodeKind.ONLINE]
 
 
-def test_evaluation_is_the_same_for_every_run_and_practice_is_not() -> None:
+def test_evaluation_is_the_same_for_every_run_and_online_training_is_not() -> None:
     assert reset_seed(0, EpisodeKind.EVAL, 4) == reset_seed(1, EpisodeKind.EVAL, 4)
     for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE):
         assert reset_seed(0, kind, 4) != reset_seed(1, kind, 4)

@@ -153,7 +153,7 @@ def test_what_is_past_the_end_of_an_episode_is_any_action_and_shown_by_nobody() 
 
 
 def test_a_run_that_keeps_its_rows_on_a_device_learns_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def practice(run: Driven) -> None:
+    def train_online(run: Driven) -> None:
         run.begin("000002-online-a")
         run.send("000002-online-a", end="success")
 
@@ -167,7 +167,7 @@ def test_a_run_that_keeps_its_rows_on_a_device_learns_the_same(tmp_path: Path, m
         run = Driven(folder, write_run(folder, "algorithm.settings.utd=20.0"))
         run.demonstrate()
         run.start()
-        run.run(60, {20: practice})
+        run.run(60, {20: train_online})
         losses.append(run.told.losses)
         run.close()
     assert len(losses[0]) == 40

@@ -24,7 +24,7 @@ RUNNING = "000012-online-b"
 """Has begun when the checkpoint is written, ends after it."""
 
 
-def _practice(first: int) -> Any:
+def _train_online(first: int) -> Any:
     """Two episodes of two actors at once, the second with an operator's verdict against the model's."""
 
     def arrive(run: Driven) -> None:
@@ -56,14 +56,14 @@ def _save(run: Driven) -> None:
     run.loop.save(wait=True)
 
 
-BEFORE = {PRETRAIN: _practice(2), 25: _practice(4), 33: _refit, 40: _practice(6)}
+BEFORE = {PRETRAIN: _train_online(2), 25: _train_online(4), 33: _refit, 40: _train_online(6)}
 AFTER = {
     70: lambda run: run.send(RUNNING, start=5, end="success"),
     75: lambda run: run.say("000002-online-a", Verdict.FAILURE),
-    80: _practice(20),
+    80: _train_online(20),
     90: _refit,
     100: lambda run: run.say("000006-online-a", Verdict.DISCARD),
-    110: _practice(30),
+    110: _train_online(30),
 }
 
 

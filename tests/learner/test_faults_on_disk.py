@@ -31,7 +31,7 @@ SAVED = 40
 
 
 @pytest.fixture(scope="module")
-def practised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two demonstrations, two online episodes and a checkpoint that knows them."""
     folder = tmp_path_factory.mktemp("faults") / "run"
     run = Driven(folder, write_run(folder, "algorithm.settings.utd=20.0"))
@@ -50,8 +50,8 @@ def practised(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(practised: Path, tmp_path: Path) -> Path:
-    shutil.copytree(practised, tmp_path / "run")
+def folder(trained: Path, tmp_path: Path) -> Path:
+    shutil.copytree(trained, tmp_path / "run")
     return tmp_path / "run"
 
 

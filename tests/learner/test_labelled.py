@@ -1,4 +1,4 @@
-"""Recorded episodes get the label of the simulator or of an operator, and never the model's own word."""
+"""Recorded episodes get the label of the simulator or of an operator, and never the model's own verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.long
 
 SPEC = small_spec()
 GOOD, BAD, GONE = Verdict.SUCCESS, Verdict.FAILURE, Verdict.DISCARD
-TRUTH, PERSON, MODEL = LabelSource.TRUTH, LabelSource.OPERATOR, LabelSource.MODEL
+TRUTH, OPERATOR, MODEL = LabelSource.TRUTH, LabelSource.OPERATOR, LabelSource.MODEL
 
 
 def write(
@@ -37,11 +37,11 @@ def write(
     ("words", "label"),
     [
         ([(MODEL, GOOD), (TRUTH, BAD)], BAD),
-        ([(PERSON, GOOD), (TRUTH, BAD)], BAD),
-        ([(MODEL, GOOD), (PERSON, BAD)], BAD),
-        ([(PERSON, BAD), (PERSON, GOOD)], GOOD),
+        ([(OPERATOR, GOOD), (TRUTH, BAD)], BAD),
+        ([(MODEL, GOOD), (OPERATOR, BAD)], BAD),
+        ([(OPERATOR, BAD), (OPERATOR, GOOD)], GOOD),
         ([(MODEL, GOOD)], None),
-        ([(PERSON, GONE)], None),
+        ([(OPERATOR, GONE)], None),
         ([], None),
     ],
 )
@@ -53,7 +53,7 @@ def test_label_is_the_simulators_word_else_the_persons_newest(
 
 
 def test_frames_are_those_on_disk_and_progress_is_not_known(tmp_path: Path) -> None:
-    write(tmp_path, {"000-a": [(PERSON, GOOD)], "001-a": [(TRUTH, BAD)]})
+    write(tmp_path, {"000-a": [(OPERATOR, GOOD)], "001-a": [(TRUTH, BAD)]})
     (won, lost), left_out = labelled_episodes(tmp_path, "insert the peg")
     assert (won.kind, won.success, won.done_at) == ("success", True, 4)
     assert (lost.kind, lost.success, lost.done_at) == ("fail", False, None)
@@ -65,7 +65,7 @@ def test_frames_are_those_on_disk_and_progress_is_not_known(tmp_path: Path) -> N
 
 
 def test_what_cannot_be_evaluated_on_is_left_out_with_a_reason(tmp_path: Path) -> None:
-    write(tmp_path, {"000-a": [(PERSON, GOOD)], "001-a": [(MODEL, GOOD)], "002-a": [(PERSON, BAD)]})
+    write(tmp_path, {"000-a": [(OPERATOR, GOOD)], "001-a": [(MODEL, GOOD)], "002-a": [(OPERATOR, BAD)]})
     (tmp_path / "store/episodes/002-a.zarr/zarr.json").write_text("torn")
     found, left_out = labelled_episodes(tmp_path, "insert the peg")
     assert [episode.name for episode in found] == ["000-a"]
@@ -74,7 +74,7 @@ def test_what_cannot_be_evaluated_on_is_left_out_with_a_reason(tmp_path: Path) -
 
 
 def test_running_episode_is_left_out(tmp_path: Path) -> None:
-    write(tmp_path, {"000-a": [(PERSON, GOOD)]}, end=None)
+    write(tmp_path, {"000-a": [(OPERATOR, GOOD)]}, end=None)
     assert labelled_episodes(tmp_path, "x") == ([], {"000-a": "it has not ended"})
 
 
@@ -85,7 +85,7 @@ def test_newest_are_taken_where_not_all_are_wanted(tmp_path: Path) -> None:
 
 
 def test_torn_or_foreign_lines_of_the_log_are_passed_over(tmp_path: Path) -> None:
-    write(tmp_path, {"000-a": [(PERSON, GOOD)]})
+    write(tmp_path, {"000-a": [(OPERATOR, GOOD)]})
     log = tmp_path / "store/labels.jsonl"
     log.write_text(log.read_text() + '{"episode_id": "000-a"}\n{"episode_id": "000')
     before = log.read_bytes()

@@ -36,7 +36,7 @@ from robot_stack.types.preferences import Further, Preference
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason, EpisodeKind
-from tests.learner.bench import RULE, SPEC, Bench, header_of, label_of, steps_of, trust_of
+from tests.learner.bench import RULE, SPEC, Bench, header_of, label_of, monitor_of, steps_of
 from tests.learner.driven import Driven
 from tests.replay.test_preferences import preference
 
@@ -57,8 +57,8 @@ def _refitter(
 ) -> Refitter:
     return Refitter(
         folder=folder or bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
-        scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
-        marks=lambda: marks, preferences=lambda: preferences,
+        scorer=bench.scorer, monitor=monitor_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(),
+        seed=0, marks=lambda: marks, preferences=lambda: preferences,
         source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ def _demos(bench: Bench, count: int = 2) -> None:
     bench.take()
 
 
-def _practise(bench: Bench, count: int, first: int = 10) -> None:
+def _train_online(bench: Bench, count: int, first: int = 10) -> None:
     for number in range(first, first + count):
         name = f"{number:06d}-online-a"
         bench.ingest.take([header_of(name), *steps_of(name, [P] * 4)])
@@ -90,7 +90,7 @@ def _finish(refitter: Refitter) -> None:
 
 def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> None:
     _demos(bench)
-    _practise(bench, 2)
+    _train_online(bench, 2)
     _refitter(bench).fit()
     version = bench.scorer.version
     assert version
@@ -104,7 +104,7 @@ def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> 
 @pytest.mark.parametrize(("episodes", "steps"), [(0, 6), (1, 3)])
 def test_fits_are_shorter_while_the_policy_learns_beside_them(bench: Bench, episodes: int, steps: int) -> None:
     _demos(bench)
-    _practise(bench, episodes)
+    _train_online(bench, episodes)
     taken: list[int] = []
     settings = TINY.model_copy(update={"steps": 6, "refit_steps": 3})
     _refitter(bench, settings).fit(on_step=lambda step, of, loss: taken.append(step))
@@ -113,7 +113,7 @@ def test_fits_are_shorter_while_the_policy_learns_beside_them(bench: Bench, epis
 
 def test_quick_fits_stay_quick(bench: Bench) -> None:
     _demos(bench)
-    _practise(bench, 1)
+    _train_online(bench, 1)
     taken: list[int] = []
     _refitter(bench).fit(on_step=lambda step, of, loss: taken.append(step))
     assert len(taken) == TINY.steps * TINY.members < TINY.refit_steps
@@ -125,7 +125,7 @@ def test_episode_that_ends_while_the_new_model_scores_is_scored_by_it_too(tmp_pa
 
         def adopt(self, model: RewardNetwork, episode_ids: list[str]) -> list[EpisodeScores]:
             if "000099-online-a" not in bench.statistics.episodes:
-                _practise(bench, 1, first=99)
+                _train_online(bench, 1, first=99)
             return super().adopt(model, episode_ids)
 
     bench = Bench(tmp_path, Late(lambda: SuccessRule(RULE, SPEC)))
@@ -143,10 +143,10 @@ def test_refit_is_due_after_so_many_episodes_and_once(bench: Bench) -> None:
     _demos(bench)
     refitter.fit()
     first = bench.scorer.version
-    _practise(bench, REFIT_AT[0] - 1)
+    _train_online(bench, REFIT_AT[0] - 1)
     refitter.maybe_start()
     assert refitter._thread is None
-    _practise(bench, 1, first=900)
+    _train_online(bench, 1, first=900)
     refitter.maybe_start()
     _finish(refitter)
     assert bench.scorer.version != first
@@ -164,7 +164,7 @@ def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) 
     version = bench.scorer.version
     for account in bench.statistics.demos():
         bench.statistics.label(label_of(account.header.episode_id, Verdict.FAILURE))
-    _practise(bench, REFIT_AT[0])
+    _train_online(bench, REFIT_AT[0])
     refitter.maybe_start()
     _finish(refitter)
     assert (refitter.completed_at, bench.scorer.version) == (0, version)
@@ -178,7 +178,7 @@ def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> N
     full.touch()  # a folder in which nothing can be written
     refitter = _refitter(bench, folder=full)
     _demos(bench)
-    _practise(bench, REFIT_AT[0])
+    _train_online(bench, REFIT_AT[0])
     refitter.maybe_start()
     _finish(refitter)
     assert refitter.completed_at == 0
@@ -188,15 +188,15 @@ def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> N
 
 def test_a_fit_elsewhere_is_the_fit_here(bench: Bench) -> None:
     _demos(bench)
-    _practise(bench, 2)
+    _train_online(bench, 2)
     job, known = _refitter(bench)._job()
-    assert known.practised == 2
+    assert known.online == 2
     assert fit_elsewhere(job, threading.Event()) == job.fit()
 
 
 def test_what_people_say_is_learned_and_what_becomes_of_it_is_logged(bench: Bench) -> None:
     _demos(bench)
-    _practise(bench, 3)  # the first one is held out
+    _train_online(bench, 3)  # the first one is held out
     one, two, demo = "000011-online-a", "000012-online-a", "000001-demo-a"
     said = [
         preference((one, 1), (two, 3)), preference((two, 1), (demo, 4)), preference((one, -1), (two, -1)),
@@ -218,7 +218,7 @@ def test_what_people_say_is_learned_and_what_becomes_of_it_is_logged(bench: Benc
 
 def test_take_overs_are_orders_where_the_settings_say_so(bench: Bench) -> None:
     _demos(bench)
-    _practise(bench, 1)
+    _train_online(bench, 1)
     helped = "000020-online-a"
     bench.ingest.take([header_of(helped), *steps_of(helped, HELPED)])
     lead = max(1, round(refit.LEAD_S * SPEC.rate_hz))
@@ -274,7 +274,7 @@ ENDLESS = TINY.model_copy(update={"steps": 1_000_000, "refit_steps": 1_000_000})
 def test_a_killed_fit_leaves_the_model_in_use(bench: Bench) -> None:
     _demos(bench)
     refitter = _refitter(bench, ENDLESS)
-    _practise(bench, REFIT_AT[0])
+    _train_online(bench, REFIT_AT[0])
     refitter.maybe_start()
     os.kill(_child(), signal.SIGKILL)
     _finish(refitter)
@@ -291,7 +291,7 @@ def test_a_fit_that_failed_is_tried_again_after_some_episodes(bench: Bench, monk
 
     _demos(bench)
     refitter = _refitter(bench)
-    _practise(bench, REFIT_AT[0])
+    _train_online(bench, REFIT_AT[0])
     with monkeypatch.context() as short:
         short.setattr(refit, "fit_elsewhere", killed)
         refitter.maybe_start()
@@ -299,7 +299,7 @@ def test_a_fit_that_failed_is_tried_again_after_some_episodes(bench: Bench, monk
     first = refitter._thread
     refitter.maybe_start()
     assert refitter._thread is first, "not at once"
-    _practise(bench, RETRY_AFTER, first=500)
+    _train_online(bench, RETRY_AFTER, first=500)
     refitter.maybe_start()
     _finish(refitter)
     assert refitter.completed_at == REFIT_AT[0]
@@ -309,7 +309,7 @@ def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(fit_job, "OWN", ("-m", "robot_stack.learner.reward.nothing"))
     _demos(bench)
     refitter = _refitter(bench)
-    _practise(bench, REFIT_AT[0])
+    _train_online(bench, REFIT_AT[0])
     refitter.maybe_start()
     _finish(refitter)
     with pytest.raises(RuntimeError, match="ended with exit code 1"):
@@ -319,7 +319,7 @@ def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyP
 def test_a_learner_that_ends_takes_its_fit_along(bench: Bench) -> None:
     _demos(bench)
     refitter = _refitter(bench, ENDLESS)
-    _practise(bench, REFIT_AT[0])
+    _train_online(bench, REFIT_AT[0])
     refitter.maybe_start()
     child = _child()
     refitter.stop()
@@ -396,24 +396,24 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
 
 @pytest.mark.usefixtures("here")
 def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: Bench) -> None:
-    trust = trust_of(bench)
+    monitor = monitor_of(bench)
     refitter = Refitter(
         folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
-        trust=trust, ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+        monitor=monitor, ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
         source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
     _demos(bench)
     refitter.fit()
     refitter.maybe_start()
     assert refitter._thread is None
-    trust.lose()
+    monitor.lose()
     refitter.maybe_start()
     _finish(refitter)
     thread = refitter._thread
-    trust.lose()
+    monitor.lose()
     refitter.maybe_start()
     assert refitter._thread is thread
-    _practise(bench, RETRY_AFTER)
+    _train_online(bench, RETRY_AFTER)
     refitter.maybe_start()
     assert refitter._thread is not thread
     _finish(refitter)
@@ -442,7 +442,7 @@ def test_a_fit_knows_the_stages_of_successes_whose_every_stage_is_marked(bench: 
         return StageMark(episode_id=name, stage=stage, frame=frame, source=source, stamp_unix_s=1.0)
 
     _demos(bench, 4)
-    _practise(bench, 1)
+    _train_online(bench, 1)
     first, second, third, fourth, failed = list(bench.statistics.episodes)
     marks = [
         mark(first, 1, 2), mark(first, 2, 4), mark(second, 2, 4), mark(third, 1, 99),
@@ -458,7 +458,7 @@ def test_without_marks_a_fit_is_the_same_to_the_bit(bench: Bench) -> None:
     versions = [_refitter(bench, marks=marks)._job()[0].fit().version for marks in ((), [])]
     unmarked = Refitter(
         folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
-        trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
+        monitor=monitor_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
         source=lambda name: np.array(HELPED, np.uint8),
     )  # fmt: skip
     assert {*versions, unmarked._job()[0].fit().version} == {versions[0]}

@@ -1,4 +1,4 @@
-"""A large model's late word joins by frame; repeats change nothing, and its failures only cost its own scores."""
+"""A large model's late scores join by frame; repeats change nothing, and its failures only cost its own scores."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_saved_success_model_says_of_each_step_what_the_learner_would_say(
             assert found.success == pytest.approx(score.success, abs=2e-3)
     log.log(AlarmRow(version=version, alarm="canary", words="calls 9 of 12 canaries a success"))
     log.close()
-    with pytest.raises(RewardError, match=f"success model {version} of run .* has lost its word .canary: calls 9 of"):
+    with pytest.raises(RewardError, match=f"success model {version} of .* is no longer trusted .canary: calls 9 of"):
         run_success_model(tmp_path, resolved)
 
 

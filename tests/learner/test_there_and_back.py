@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ended_twice(tmp_path_factory.mktemp("runs") / "both", tiny_run(3), tiny_run(6))
 
 
-def test_demonstrations_go_by_turns_and_practice_begins_where_the_last_episode_left(folder: Path) -> None:
+def test_demonstrations_go_by_turns_and_online_training_begins_where_the_last_episode_left(folder: Path) -> None:
     headers = [read_episode(path, images=False).header for path in sorted((folder / "store/episodes").glob("*.zarr"))]
     demos = [(header.task_id, header.reset) for header in headers if header.kind == "demo"]
     assert demos[:2] == [("peg_insert", ResetType.NOMINAL), ("peg_insert_back", ResetType.CARRIED)]

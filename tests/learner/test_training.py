@@ -45,7 +45,7 @@ class Running:
             time.sleep(0.01)
         assert self.driven.training.status().phase == phase
 
-    def practise(self) -> None:
+    def train_online(self) -> None:
         self.driven.begin(ONLINE)
         self.driven.send(ONLINE, end="success")
         self.driven.say(ONLINE, Verdict.SUCCESS)
@@ -72,7 +72,7 @@ def test_a_run_goes_through_its_phases_and_leaves_a_policy(running: Running) -> 
     running.driven.demonstrate()
     running.wait_for("training")
     assert not running.paths.policy("policy").exists()
-    running.practise()
+    running.train_online()
     running.ended.result(60.0)
     assert running.driven.training.status().phase == "done"
     assert running.driven.training.finished_s <= time.monotonic()
@@ -100,7 +100,7 @@ def test_what_the_signals_of_a_run_need_goes_to_the_actor_with_its_parameters(
         run.wait_for("collecting_demos")
         run.driven.demonstrate()
         run.wait_for("training")
-        run.practise()
+        run.train_online()
         run.ended.result(60.0)
         params = load_params(run.paths.policy("policy"))
     finally:
@@ -141,7 +141,7 @@ def test_an_error_in_the_ingest_thread_ends_the_run_after_a_checkpoint(
     running.wait_for("training")
     before = running.newest_checkpoint_ns()
     monkeypatch.setattr(Ingest, "take", broken)
-    running.practise()
+    running.train_online()
     with pytest.raises(KeyError, match="front"):
         running.ended.result(60.0)
     assert running.newest_checkpoint_ns() > before

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,7 @@ import pytest
 rclpy = pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from sensor_msgs.msg import Joy  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
 
 from robot_stack.config.resolve import load_run  # noqa: E402
 from robot_stack.control.safety.seal import WireKey  # noqa: E402
@@ -22,6 +27,7 @@ from robot_stack.nodes.conversion import decision_to_msg  # noqa: E402
 from robot_stack.nodes.tools.command_recorder import ArmRecorder  # noqa: E402
 from robot_stack.processes.table import namespace_of  # noqa: E402
 from robot_stack.types.command import Command, Decision, Mode, Source  # noqa: E402
+from robot_stack.workcell.build_safety import limits_of  # noqa: E402
 
 DOMAIN, ARM = 90, "fr3"
 
@@ -30,10 +36,12 @@ class Rig:
     """The actor's link and the recorder, and a safety process that hands them labels."""
 
     def __init__(self, folder: Path) -> None:
-        run, key = load_run("peg_insert", [f"cell.dds_domain={DOMAIN}"]), WireKey.of_folder(folder)
+        overrides = [f"cell.dds_domain={DOMAIN}", "cell.command_log.file_mb=1", "cell.command_log.files=2"]
+        run, key = load_run("peg_insert", overrides), WireKey.of_folder(folder)
+        self.limits = String(data=json.dumps({arm: asdict(limits) for arm, limits in limits_of(run).items()}))
         self.safety = StackNode("safety", namespace_of(run), key=key)
         self.link = CellLink(run, namespace_of(run), key)
-        self.recorder = ArmRecorder(self.link, ARM, "run", folder)
+        self.recorder = ArmRecorder(self.link, ARM, "run", folder, run.cell.command_log)
 
     def heard(self, msg: Joy) -> tuple[bool, bool]:
         """Hand a label to both; return whether each took it."""
@@ -77,3 +85,16 @@ def test_a_decision_of_a_stranger_does_not_count(rig: Rig) -> None:
 
 def test_an_old_decision_is_evidence_and_no_step(rig: Rig) -> None:
     assert rig.heard(rig.sealed(time.monotonic_ns() - 3_000_000_000)) == (False, True)
+
+
+def test_a_large_file_is_ended_and_so_many_are_kept(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = count()
+    monkeypatch.setattr("robot_stack.nodes.tools.command_recorder.time.strftime", lambda _: f"{next(numbers):06d}")
+    rig.recorder._keep_newest(topics.LIMITS, rig.limits)
+    for _ in range(3):
+        rig.recorder.flush()
+        assert rig.recorder._log is not None
+        os.truncate(rig.recorder._path, (1 << 20) + 1)
+        rig.recorder.flush()
+        assert rig.recorder._log is None
+    assert [path.name[:6] for path in sorted((tmp_path / ARM).iterdir())] == ["000001", "000002"]

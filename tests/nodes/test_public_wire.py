@@ -160,7 +160,7 @@ def test_a_whole_picture_shows_what_the_policys_was_made_of(stranger: Stranger) 
     pixels = np.frombuffer(policys.data, np.uint8).reshape(made.shape).astype(int)
     assert np.abs(made - pixels).mean() < 4.0
     times_s = [m.header.stamp.sec + m.header.stamp.nanosec / 1e9 for _, m in file]
-    assert min(np.diff(times_s)) > 0.1, "for people, not at the camera's rate"
+    assert min(np.diff(times_s)) > 0.1, "for operators, not at the camera's rate"
 
 
 def test_what_is_sealed_or_packed_is_hidden_from_lists_of_topics(stranger: Stranger) -> None:

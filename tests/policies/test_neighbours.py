@@ -45,7 +45,7 @@ def test_conservatism_keeps_other_actions_below_the_executed_ones() -> None:
     assert gaps[1] < gaps[0] - 0.2
 
 
-def test_conservatism_eases_once_practice_begins() -> None:
+def test_conservatism_eases_once_online_training_begins() -> None:
     moved = []
     for online in (0.0, 5.0):
         learner = make_cal_ql(SPEC, CalQLConfig(**SMALL, pretrain_updates=2, cql_weight=online), seed=0)

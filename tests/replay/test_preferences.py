@@ -56,7 +56,7 @@ def test_who_answers_again_replaces_his_answer_and_unknown_takes_it_back() -> No
     turned = preference(("b", 7), ("a", 3), Further.SECOND)
     found = settled([preference(), turned], FRAMES)
     assert found.preferences == (preference(further=Further.FIRST),)  # turned round, a got further
-    assert (found.people, found.contradicting) == (1, 0)
+    assert (found.by_operators, found.contradicting) == (1, 0)
     found = settled([preference(), preference(further=Further.UNKNOWN)], FRAMES)
     assert (found.preferences, found.unknown) == ((), 1)
 
@@ -70,9 +70,9 @@ def test_givers_who_contradict_each_other_are_counted_and_all_kept() -> None:
 def test_a_person_overrides_models_but_not_by_what_he_cannot_say() -> None:
     model = preference(source=LabelSource.MODEL, by="lrm", further=Further.FIRST)
     found = settled([preference(), model], FRAMES)
-    assert (found.preferences, found.people, found.overruled, found.contradicting) == ((preference(),), 1, 1, 0)
+    assert (found.preferences, found.by_operators, found.overruled, found.contradicting) == ((preference(),), 1, 1, 0)
     found = settled([model, preference(further=Further.UNKNOWN)], FRAMES)
-    assert (found.preferences, found.people, found.unknown) == ((model,), 0, 1)
+    assert (found.preferences, found.by_operators, found.unknown) == ((model,), 0, 1)
 
 
 def test_what_is_of_no_episode_to_learn_from_or_of_itself_is_counted() -> None:

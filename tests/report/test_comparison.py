@@ -75,7 +75,7 @@ def test_the_page_is_one_file_and_shows_the_curves(own_run: Path, other_run: Pat
     assert not re.search(r"<script src|<link|url\(|(src|href)=['\"](?!data:)", text)
 
 
-def test_a_run_that_has_not_practised_has_figures_and_no_curve(own_run: Path, tmp_path: Path) -> None:
+def test_a_run_that_has_not_trained_online_has_figures_and_no_curve(own_run: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     text = write_comparison([empty, Path(shutil.copytree(empty, tmp_path / "also"))]).read_text(encoding="utf-8")

@@ -50,7 +50,7 @@ def test_durations_read_like_a_clock(seconds: float, words: str) -> None:
     assert duration_words(seconds) == words
 
 
-def test_practice_is_as_far_as_the_budget_that_runs_out_first() -> None:
+def test_online_training_is_as_far_as_the_budget_that_runs_out_first() -> None:
     assert phase_share("training", {"episodes": 50, "env_steps": 0}, BUDGET) == 0.2
     assert phase_share("training", {"episodes": 50, "env_steps": 7500}, BUDGET) == 0.5
     assert phase_share("collecting_demos", {"demos": 5}, BUDGET) == 0.25
@@ -86,7 +86,7 @@ def test_the_whole_is_what_is_left_of_this_phase_and_the_usual_time_of_those_aft
     )
 
 
-def test_the_plain_line_tells_all_of_practice() -> None:
+def test_the_plain_line_tells_all_of_online_training() -> None:
     line = plain_line(Snapshot(phase="training", counters=COUNTERS, elapsed_s=900, phase_s=100), BUDGET)
     assert line == (
         "15:00 | online training | episodes 50 of 250 | robot time 5.0 min | success 60 % | alone 35 % | "

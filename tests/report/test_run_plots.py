@@ -66,7 +66,7 @@ def test_the_episodes_shown_are_the_first_helped_and_the_last_alone() -> None:
     assert chosen_episodes(online, set()) == []
 
 
-def test_the_audit_counts_truth_by_the_models_word() -> None:
+def test_the_audit_counts_truth_by_the_models_verdict() -> None:
     said = [(True, True)] * 4 + [(True, False)] * 3 + [(False, True)] * 2 + [(False, False)] + [(None, True)] * 9
     counts = audit_counts([_episode("e", truth=truth, declared=declared) for truth, declared in said])
     np.testing.assert_array_equal(counts, [[4, 3], [2, 1]])

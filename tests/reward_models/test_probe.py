@@ -13,6 +13,7 @@ from reward_models.interface import Capabilities, PairQuery, Score
 from reward_models.probe import SHOWN, known_clips, probe
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError
+from robot_stack.types.finding import Level
 from tests.reward_models import seeing_server
 from tests.reward_models.bad_server import Behaviour, Server, hangs, hangs_up, raw, says, status
 from tests.reward_models.seeing_server import Answer, sees
@@ -93,7 +94,8 @@ def test_a_model_that_always_says_done_or_never_is_not_sensible() -> None:
     choice = {"logprobs": {"content": [{**eager[0], "top_logprobs": eager}]}}
     with Server(says("yes", **choice)) as server:
         found = probed(server, "yesno")
-    assert {finding.clip for finding in found.findings if not finding.passed} == {"finished", "stalled", "reversed"}
+    failed = {finding.check for finding in found.findings if finding.level is Level.FAIL}
+    assert failed == {"finished", "stalled", "reversed"}
 
 
 class Signs(Pairs):

@@ -97,12 +97,12 @@ def test_the_guess_at_progress_asks_for_a_frame_and_the_first_one_alone() -> Non
     seen = network.embed(torch.randn(3, 8, INPUTS))
     offset = network.left[2].bias.data
     offset.fill_(3.0)  # a long way at the start
-    guess, order = network.nearer(seen), [0, 5, 3, 7, 1, 2, 4, 6]
-    torch.testing.assert_close(network.nearer(seen[:, order]), guess[:, order])
+    guess, order = network.frame_progress_logit(seen), [0, 5, 3, 7, 1, 2, 4, 6]
+    torch.testing.assert_close(network.frame_progress_logit(seen[:, order]), guess[:, order])
     torch.testing.assert_close(guess[:, :1], torch.full((3, 1), math.log(0.01 / 0.99)))
     assert guess[:, 1:].std() > 0.01
     offset.fill_(-5.0)  # it begins where the task ends
-    assert (network.nearer(seen[:, :1]) > 3).all()
+    assert (network.frame_progress_logit(seen[:, :1]) > 3).all()
 
 
 def test_network_looks_back_only() -> None:

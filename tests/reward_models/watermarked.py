@@ -103,7 +103,7 @@ def read(query: ClipQuery) -> float:
 
 
 def drawn(query: ClipQuery) -> float:
-    """UpdateNoise, the same for the same question."""
+    """Return a random value, the same for the same question."""
     return float(np.random.default_rng(zlib.crc32(query.key.encode())).random())
 
 

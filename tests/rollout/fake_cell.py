@@ -38,7 +38,7 @@ class FakeCell:
         events: Tick -> what the operator says there.
         blind: Ticks without an observation.
         late_ns: Tick -> how much later than asked the clock wakes up before it.
-        truth: The simulator's word.
+        truth: Whether the task is done, as the simulator knows.
         answer: What the operator says to a claim.
         broken: Tick at which the robot reports a fault.
         refusal: Why the cell holds, or sees nothing.

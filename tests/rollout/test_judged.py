@@ -1,4 +1,4 @@
-"""A success model judges episodes where no learner is: it ends them, its word can be refused, and it is counted."""
+"""A success model judges episodes where no learner is: it ends them, its verdict can be refused, and it is counted."""
 
 from __future__ import annotations
 

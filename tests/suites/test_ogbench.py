@@ -1,4 +1,4 @@
-"""OGBench itself: its oracles make the play, its own word labels it, its environment trains and evaluates."""
+"""OGBench itself: its oracles make the play, its own truth labels it, its environment trains and evaluates."""
 
 from __future__ import annotations
 

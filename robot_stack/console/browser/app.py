@@ -1,4 +1,4 @@
-"""The browser's server: the list, one episode's numbers, ranges of its frames, and what a person asks to be done.
+"""The browser's server: the list, one episode's numbers, ranges of its frames, and what an operator asks to be done.
 
 | request | answers |
 | --- | --- |
@@ -57,7 +57,7 @@ class Browser:
         staging: Takes stage marks.
         maker: Writes trims and exports.
         gate: Who is let in.
-        name: Of the run or dataset, as a person calls it.
+        name: Of the run or dataset, as its user calls it.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Place(PageMessage):
 
 
 class Prefer(PageMessage):
-    """An answer to which of two frames got further, by the person of a page."""
+    """An answer to which of two frames got further, by the operator of a page."""
 
     first: Place
     second: Place

@@ -115,11 +115,11 @@ class Relabels:
     def to_json(self, now_ns: int) -> dict[str, Any]:
         """Return what is not written yet, what of it can be undone and for how long, and why it is not written."""
         with self._lock:
-            word = self._verdicts.open_word(now_ns)
+            newest = self._verdicts.undoable(now_ns)
             undo = None
-            if word is not None and any(label is word.label for label in self._journal.waiting):
-                left_s = round((UNDO_NS - (now_ns - word.said_ns)) / 1e9, 1)
-                undo = {"id": word.label.episode_id, "verdict": word.label.verdict.value, "left_s": left_s}
+            if newest is not None and any(label is newest.label for label in self._journal.waiting):
+                left_s = round((UNDO_NS - (now_ns - newest.said_ns)) / 1e9, 1)
+                undo = {"id": newest.label.episode_id, "verdict": newest.label.verdict.value, "left_s": left_s}
             waiting = {label.episode_id: label.verdict.value for label in self._journal.waiting}
             return {"undo": undo, "waiting": waiting, "error": self._error}
 

@@ -83,9 +83,9 @@ class JointTarget:
         return self.angles
 
     def inside(self, angles: np.ndarray, measured: np.ndarray) -> np.ndarray:
-        """Cut angles (J,) to the joints' ranges; an arm that stands outside is not thrown back into them."""
-        cut: np.ndarray = np.clip(angles, np.minimum(self._lower, measured), np.maximum(self._upper, measured))
-        return cut
+        """Clamp angles (J,) to the joints' ranges; an arm that stands outside is not thrown back into them."""
+        clamped: np.ndarray = np.clip(angles, np.minimum(self._lower, measured), np.maximum(self._upper, measured))
+        return clamped
 
 
 class JointTrajectoryCore:

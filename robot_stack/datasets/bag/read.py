@@ -40,7 +40,7 @@ from robot_stack.types.transition import EndReason
 
 Decoder = Callable[[bytes], Any]
 Said = tuple[list[Label], list[StageMark], list[Preference]]
-"""What people said of an episode."""
+"""What operators said of an episode."""
 HEADER_BYTES = 1024
 """Of a message beside its numbers: stamp, frame, encoding, names of a few."""
 

@@ -70,7 +70,7 @@ class LeRobotFolder:
         return _told(self.episodes[number]) or self.text
 
     def read(self, number: int) -> tuple[StoredEpisode, Said]:
-        """Read one episode and what people said of it.
+        """Read one episode and what operators said of it.
 
         Raises:
             StoreError: If it is damaged or does not fit.

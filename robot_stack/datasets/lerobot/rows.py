@@ -71,7 +71,7 @@ Said = tuple[list[Label], list[StageMark], list[Preference]]
 def rest_of(
     episode: StoredEpisode, labels: Sequence[Label], marks: Sequence[StageMark], preferences: Sequence[Preference]
 ) -> str:
-    """Return as JSON what the rows do not say: header, end, what people said, and the numbers of the last frame."""
+    """Return as JSON what the rows do not say: header, end, what operators said, and the numbers of the last frame."""
     assert episode.end is not None
     last = {c.name: episode.arrays[c.name][-1].tolist() for c in layout.plain_columns(episode.spec) if c.per_frame}
     rest = {
@@ -88,7 +88,7 @@ def rest_of(
 def episode_from(
     rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], rest: str, spec: Spec
 ) -> tuple[StoredEpisode, Said]:
-    """Rebuild an episode and what people said of it; the inverse of `rows_of` and `rest_of`.
+    """Rebuild an episode and what operators said of it; the inverse of `rows_of` and `rest_of`.
 
     Args:
         rows: Feature -> T rows.

@@ -33,7 +33,7 @@ from sim.episodes import GeneratedEpisode
 DEMOS = 12
 """Demonstrations that the embedded model is fitted on."""
 PLAIN_RULE = DoneRule(threshold=0.8, n=2, m=3)
-"""When the word is "done" on a dataset, which says nothing of a cell's own rule."""
+"""When the verdict is "done" on a dataset, which says nothing of a cell's own rule."""
 
 Say = Callable[[str, int, int], None]
 """Told (what, number, of so many)."""
@@ -80,7 +80,8 @@ def evaluate_generated(
         say: Told how far it is.
 
     Raises:
-        ConfigError: If the task cannot be made up, the episodes are too few, or the model's settings are missing.
+        ConfigError: If no synthetic episodes can be made of the task, they are too few, or the model's settings are
+            missing.
         RewardError: If the model cannot be had.
     """
     wanted = _named(wanted, resolved)
@@ -140,7 +141,7 @@ def _fitted(demos: list[GeneratedEpisode], spec: Spec, config: BaseModel, seed: 
 
 
 def evaluate_run(folder: Path, *, wanted: Wanted | None, episodes: int | None, seed: int, say: Say) -> Evaluated:
-    """Evaluate a model on what a run has recorded, with the labels of simulator or people.
+    """Evaluate a model on what a run has recorded, with the labels of simulator or operators.
 
     Args:
         folder: Of the run.

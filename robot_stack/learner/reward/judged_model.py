@@ -1,4 +1,4 @@
-"""The model that an evaluation is about, by the name that people call it: any that a run could name, or a run's own."""
+"""The model that an evaluation is about, by the name that users call it: any that a run could name, or a run's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from robot_stack.learner.settings import learning_settings
 from robot_stack.types.errors import ConfigError, RewardError
 
 CLASSIFIER = "classifier"
-"""The success classifier, which confirms the embedded model's word where a run's settings say so."""
+"""The success classifier, which confirms the embedded model's verdict where a run's settings say so."""
 EVERY = 5
 """Frames from one question to the next of a large model, as `run.reward.rescore` has it by default."""
 

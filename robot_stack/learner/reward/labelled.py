@@ -1,4 +1,4 @@
-"""A run's recorded episodes with the verdicts of people or the simulator, as reward models are evaluated on."""
+"""A run's recorded episodes with the verdicts of operators or the simulator, as reward models are evaluated on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 
 _RANK = (LabelSource.TRUTH, LabelSource.OPERATOR)
-"""Whose word is the label: the simulator's where there is one, else the operator's. Never the model's own."""
+"""Whose verdict is the label: the simulator's where there is one, else the operator's. Never the model's own."""
 
 
 REFERENCE_FRAMES = 11
@@ -26,7 +26,7 @@ REFERENCE_FRAMES = 11
 
 
 def labels_of(folder: Path) -> dict[str, Verdict]:
-    """Return each episode's success or failure by the word of simulator or operator; others are left out.
+    """Return each episode's success or failure, by the simulator or the operator; others are left out.
 
     Args:
         folder: Of the run, which may still be going on, or of a dataset: nothing in it is touched.
@@ -36,10 +36,10 @@ def labels_of(folder: Path) -> dict[str, Verdict]:
     for label in sorted(labels, key=lambda label: label.stamp_unix_s):  # of one source the newest counts
         said.setdefault(label.episode_id, {})[label.source] = label.verdict
     found: dict[str, Verdict] = {}
-    for episode_id, words in said.items():
-        word = next((words[source] for source in _RANK if source in words), None)
-        if word in (Verdict.SUCCESS, Verdict.FAILURE):
-            found[episode_id] = word
+    for episode_id, verdicts in said.items():
+        verdict = next((verdicts[source] for source in _RANK if source in verdicts), None)
+        if verdict in (Verdict.SUCCESS, Verdict.FAILURE):
+            found[episode_id] = verdict
     return found
 
 

@@ -1,8 +1,8 @@
-"""The reward monitor: watches the active reward model against people and demonstrations, and ends trust in it.
+"""The reward monitor: watches the active reward model against operators and demonstrations, and ends trust in it.
 
-Without trust the learner goes on with what people say: no shaping, no success declared by the model. The next version,
-fitted with the offending episodes as negatives, is trusted again if it passes the canaries. What is usual on a task is
-not on another that takes turns with it: each is watched by itself, and trust in all is lost together.
+Without trust the learner goes on with what operators say: no shaping, no success declared by the model. The next
+version, fitted with the offending episodes as negatives, is trusted again if it passes the canaries. What is usual on a
+task is not on another that takes turns with it: each is watched by itself, and trust in all is lost together.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ShapingScores:
         metrics: Take a row when the large model's scores become the active ones.
         rescorer: Of the large model, None without one.
         alarms: When trust in the large model ends.
-        log: Told of each alarm, for metrics and people.
+        log: Told of each alarm, for metrics and operators.
         lost: Whether an alarm has ended trust in the large model before.
     """
 
@@ -98,7 +98,7 @@ class ShapingScores:
             self._metrics.log(RescoredRow(version=rescorer.version, episodes=len(rescorer.known)))
 
     def _misled(self, rescorer: Rescorer, accounts: Sequence[EpisodeAccount]) -> bool:
-        """Hold the large model's scores against what people have said since; True if that ended trust in it."""
+        """Hold the large model's scores against what operators have said since; True if that ended trust in it."""
         for number, account in enumerate(accounts):
             name = account.header.episode_id
             settled = number < len(accounts) - JUDGED_AFTER or LabelSource.OPERATOR in account.verdicts
@@ -135,7 +135,7 @@ class RewardMonitor:
         statistics: Verdicts.
         scorer: Scores; it stops declaring success while trust is lost.
         shape: Told True when scores may shape the reward, False when they may not.
-        log: Told of each alarm, for metrics and people.
+        log: Told of each alarm, for metrics and operators.
 
     Attributes:
         lost: The active version is not trusted.

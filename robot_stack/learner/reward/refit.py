@@ -50,7 +50,7 @@ class Known(NamedTuple):
     """The episodes that a model was fitted on, and how many of online training had ended."""
 
     episodes: tuple[str, ...]
-    practised: int
+    online: int
 
 
 class Refitter:
@@ -69,7 +69,7 @@ class Refitter:
         task: TaskConfig,
         statistics: EpisodeStatistics,
         scorer: Scorer,
-        trust: RewardMonitor,
+        monitor: RewardMonitor,
         ingest: Ingest,
         metrics: MetricsLog,
         thumbnails: tuple[tuple[int, int], ...],
@@ -85,7 +85,7 @@ class Refitter:
         self._task = task
         self._statistics = statistics
         self._scorer = scorer
-        self._trust = trust
+        self._monitor = monitor
         self._ingest = ingest
         self._metrics = metrics
         self._seed = seed
@@ -110,10 +110,10 @@ class Refitter:
             raise self._failure
         if self._thread is not None and self._thread.is_alive():
             return
-        self._trust.consider()
+        self._monitor.consider()
         online = len(self._statistics.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
-        if online < self._retry_at or not (due or self._trust.lost):
+        if online < self._retry_at or not (due or self._monitor.lost):
             return
         self._fitted_at = due[-1] if due else self._fitted_at
         self._retry_at = online + RETRY_AFTER
@@ -152,7 +152,7 @@ class Refitter:
         marked: dict[str, list[StageMark]] = defaultdict(list)
         for mark in self._marks():
             marked[mark.episode_id].append(mark)
-        practised = len(self._statistics.ended(EpisodeKind.ONLINE))
+        online = len(self._statistics.ended(EpisodeKind.ONLINE))
         preferences = tuple(self._preferences())
         tasks = {}
         for turn in self._task.turns:
@@ -169,17 +169,17 @@ class Refitter:
             folder=self._folder,
             tasks=tasks,
             column=0 if told_by is None else self._spec.part(told_by).start - self._spec.proprio_size,
-            settings=self._settings.for_refit() if practised else self._settings,
+            settings=self._settings.for_refit() if online else self._settings,
             seed=self._seed,
         )
-        return job, Known(tuple(a.header.episode_id for a in accounts), practised)
+        return job, Known(tuple(a.header.episode_id for a in accounts), online)
 
     def _use(self, fit: Fit, known: Known) -> None:
         """Score every episode by a fitted model, make it the active one, and log what is known of it."""
         self._switch_to(self._written(fit.version), set(), known.episodes)
         first, *_ = told = dict(fit.told)
         said = asdict(told.pop(first)) | {"version": fit.version}
-        self._metrics.log(RewardFitRow(**said, others=told, online_episodes=known.practised))
+        self._metrics.log(RewardFitRow(**said, others=told, online_episodes=known.online))
 
     def _written(self, version: str) -> RewardNetwork:
         return fitting.load_reward(RunPaths(self._folder).reward(version), version, self._settings)
@@ -210,8 +210,8 @@ class Refitter:
                 found[name].append(Order(before, name, after, 1.0))
                 taken += 1
         counts = {
-            "people": said.people,
-            "models": len(said.preferences) - said.people,
+            "people": said.by_operators,
+            "models": len(said.preferences) - said.by_operators,
             "take_overs": taken,
             "contradicting": said.contradicting,
             "unknown": said.unknown,
@@ -265,7 +265,7 @@ class Refitter:
             for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
-        self._trust.renew(model, known)
+        self._monitor.renew(model, known)
 
     def _progress(self, episode_id: str) -> np.ndarray | None:
         return (
@@ -277,7 +277,7 @@ class Refitter:
     def _done_frames(self, account: EpisodeAccount) -> int:
         """Return how many of an episode's last frames count as done.
 
-        An operator waits before he says so; the model does not, and its word must not creep forward in time.
+        An operator waits before he says so; the model does not, and its verdict must not creep forward in time.
         """
         return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
 
@@ -293,5 +293,5 @@ class Refitter:
         known = [a.header.episode_id for a in self._accounts()]
         self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), known)
         if not trusted:
-            self._trust.lose()
+            self._monitor.lose()
         self._fitted_at = self.completed_at = completed_at

@@ -69,12 +69,12 @@ def run_success_model(folder: Path, resolved: ResolvedRun) -> SuccessModel:
 
     Raises:
         StoreError: If the run has none.
-        RewardError: If an alarm took its word from it and no newer one has been fitted since.
+        RewardError: If an alarm ended trust in it and no newer one has been fitted since.
     """
     newest = newest_reward(folder)
     if newest is not None and newest.alarm:
         raise RewardError(
-            f"success model {newest.version} of run {folder.name} has lost its word ({newest.alarm}), must be trusted "
+            f"success model {newest.version} of run {folder.name} is no longer trusted ({newest.alarm}), must be "
             "to judge; train on, and it is fitted again"
         )
     return SuccessModel(resolved, *newest_model(folder, resolved))

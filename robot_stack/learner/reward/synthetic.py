@@ -73,8 +73,8 @@ def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
     """
     if resolved.task.simulated != TwoSockets.name:
         raise ConfigError(
-            f"scene is {resolved.task.simulated!r}, must be {TwoSockets.name!r}: episodes of other tasks cannot be "
-            "made up; record some instead"
+            f"scene is {resolved.task.simulated!r}, must be {TwoSockets.name!r}: no synthetic "
+            "episodes can be made of other tasks; record some instead"
         )
     config = resolved.section("task.sim", PegInsertConfig, without=KEY)
     task = TwoSockets(config)
@@ -100,7 +100,7 @@ def generate(
         on_episode: Told (number, episodes) after each.
 
     Raises:
-        ConfigError: If the task cannot be made up.
+        ConfigError: If no synthetic episodes can be made of the task.
     """
     maker, senses = build_maker(resolved)
     kinds = [kind for kind, count in counts.items() for _ in range(count)]

@@ -185,7 +185,7 @@ class CameraNode(StackNode):
             self._meter.tick(now_ns)
 
     def show_whole(self, captured: np.ndarray, encoding: str, stamp_ns: int) -> None:
-        """Publish a whole frame, upright, if somebody looks and one is due; for people, no policy sees it."""
+        """Publish a whole frame, upright, if somebody looks and one is due; for operators, no policy sees it."""
         if self._whole_wanted and self._whole_due.now(time.monotonic_ns()):
             whole = to_rgb(self.framing.upright(captured), encoding)
             self._whole.publish(jpeg_to_msg(whole, stamp_ns, self.frame))

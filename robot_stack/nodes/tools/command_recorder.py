@@ -19,6 +19,7 @@ from geometry_msgs.msg import TwistStamped
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import String
 
+from robot_stack.config.cell import CommandLogConfig
 from robot_stack.control.safety.admission import OnceAdmission
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, NodeSettings, StackNode, run_node
@@ -32,9 +33,6 @@ from robot_stack.types.reason import Fault
 from robot_stack.workcell.command_log import CommandLog, limits_from
 
 FLUSH_HZ = 1.0
-LARGEST_MB = 64
-KEPT = 8
-"""Files of an arm; the oldest go first. Together about four hours."""
 
 
 class ArmRecorder:
@@ -45,13 +43,15 @@ class ArmRecorder:
         arm: Its name.
         run: Name of the run, for the reader of a file.
         folder: Of the files.
+        config: How large they get, and how many are kept.
     """
 
-    def __init__(self, node: StackNode, arm: str, run: str, folder: Path) -> None:
+    def __init__(self, node: StackNode, arm: str, run: str, folder: Path, config: CommandLogConfig) -> None:
         self._node = node
         self._arm = arm
         self._run = run
         self._folder = folder
+        self._config = config
         self._path = folder / "none"
         self._log: CommandLog | None = None
         self._newest: dict[str, str] = {}
@@ -83,7 +83,7 @@ class ArmRecorder:
         if self._log is None and topics.LIMITS in self._newest:
             self._begin()
         self._try(lambda log: log.flush())
-        if self._log is not None and self._path.stat().st_size > LARGEST_MB << 20:
+        if self._log is not None and self._path.stat().st_size > self._config.file_mb << 20:
             self.close()
 
     def _on_label(self, msg: Joy) -> None:
@@ -140,7 +140,7 @@ class ArmRecorder:
         self._path = self._folder / self._arm / f"{stamp}.jsonl.gz"
         try:
             self._log = CommandLog(self._path, arm=self._arm, run=self._run)
-            for old in sorted(self._path.parent.glob("*.jsonl.gz"))[:-KEPT]:
+            for old in sorted(self._path.parent.glob("*.jsonl.gz"))[: -self._config.files]:
                 old.unlink()
         except OSError as error:
             self._fail(error)
@@ -172,8 +172,9 @@ class CommandRecorderNode(StackNode):
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("command_recorder", settings.namespace, key=settings.key)
-        folder: Path = RunPaths(settings.options.run.parent).commands
-        self._arms = [ArmRecorder(self, arm, settings.run.name, folder) for arm in settings.run.robots]
+        run, folder = settings.run, RunPaths(settings.options.run.parent).commands
+        self.show_settings(run, {"": "cell.command_log"})
+        self._arms = [ArmRecorder(self, arm, run.name, folder, run.cell.command_log) for arm in run.robots]
         self.steady_timer(FLUSH_HZ, self._flush)
 
     def diagnose(self) -> list[Diagnosis]:

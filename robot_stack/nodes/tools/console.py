@@ -1,8 +1,8 @@
 """ROS 2 face of the operator's page; what it shows and what it may do is decided in robot_stack.console.
 
-A window only: nothing waits for it, and nobody notices when it dies but the people who look through it. The one thing
-that a page does to an arm goes through the teleop process, and only in simulation: of a real cell this process has no
-publisher for it.
+A window only: nothing waits for it, and nobody notices when it dies but the operators who look through it. The one
+thing that a page does to an arm goes through the teleop process, and only in simulation: of a real cell this process
+has no publisher for it.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ class ConsoleNode(StackNode):
 
     def diagnose(self) -> list[Diagnosis]:
         """Return a diagnosis of the open pages, and of messages that could not be read."""
-        seats = self._session.seats
-        return [Diagnosis(task="pages", values={"pages": seats.pages, "writer": seats.writer, **self._refused})]
+        lock = self._session.operator_lock
+        return [Diagnosis(task="pages", values={"pages": lock.pages, "writer": lock.writer, **self._refused})]
 
     def safe_stop(self, reason: str) -> None:
         """Tell the pages how the run ended, then stop the server.
@@ -354,7 +354,7 @@ class ConsoleNode(StackNode):
             self._server.check()
         now_ns = time.monotonic_ns()
         with self._session.locked():
-            attended = self._session.seats.attended(now_ns)
+            attended = self._session.operator_lock.attended(now_ns)
         if attended:
             self._operator.publish(self.sealer.seal(topics.OPERATOR, header_of(now_ns)))
 

@@ -238,10 +238,10 @@ def watch(
     run: ResolvedRun, namespace: str, view: SceneView, say: Callable[[str], None], ended: Callable[[], bool]
 ) -> None:
     """Keep a view up to date until `ended` says so."""
-    with listening(lambda: SceneNode(run, namespace, view, say)) as ear:
+    with listening(lambda: SceneNode(run, namespace, view, say)) as scene:
         while not ended():
-            ear.listen(SLICE_S)
-            ear.node.step(time.monotonic_ns())
+            scene.listen(SLICE_S)
+            scene.node.step(time.monotonic_ns())
 
 
 def _pose_of(mount: CameraMount) -> np.ndarray:

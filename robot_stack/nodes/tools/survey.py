@@ -123,11 +123,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
     options = parser.parse_args()
-    with listening(Surveyor) as ear:
+    with listening(Surveyor) as surveyor:
         for _ in range(max(1, round(options.seconds / LOOK_S))):
-            ear.node.look()
-            ear.listen(LOOK_S)
-        found = ear.node.found()
+            surveyor.node.look()
+            surveyor.listen(LOOK_S)
+        found = surveyor.node.found()
     sys.stdout.write(TypeAdapter(Surveyed).dump_json(found).decode() + "\n")
     return 0
 

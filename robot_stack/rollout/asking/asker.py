@@ -1,7 +1,7 @@
 """The part of an actor that asks for help: signals in, at most one open request out, evidence kept for the next time.
 
 An episode falls into stretches in which the policy has the arm. A stretch that an operator ends by moving the arm, or
-that ends badly, is a moment at which help was needed; one that ends well without any help, or at the word of an
+that ends badly, is a moment at which help was needed; one that ends well without any help, or at the verdict of an
 operator who looked and let the policy go on, is one where it was not.
 """
 

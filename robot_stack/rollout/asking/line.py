@@ -20,7 +20,7 @@ class HelpLine:
         asker: Decides; goes on from episode to episode.
         cell: Whose operator is asked.
         policy: Who asks.
-        scores: The reward model's live word, or None.
+        scores: The reward model's live score, or None.
         episode_id: Of the episode.
         now_ns: Of the loop's clock.
     """
@@ -70,7 +70,7 @@ class HelpLine:
             self._cell.ask(None)
 
     def end(self, end: EndReason, now_ns: int) -> None:
-        """Take in how the episode ended, by the last word on it."""
+        """Take in how the episode ended, by the last verdict on it."""
         self._asker.end(end, now_ns)
 
     def _tell(self, news: Callable[[], None]) -> None:

@@ -19,7 +19,7 @@ class Moment:
         now_ns: Of the loop's clock.
         index: Frame of the episode.
         insight: What the policy says of its newest decision; None if it says nothing.
-        score: The reward model's newest word on the episode, or None.
+        score: The reward model's newest score of the episode, or None.
     """
 
     now_ns: int

@@ -124,7 +124,7 @@ class ServedSource:
     def propose(self, observation: Observation, *, interrupted: bool) -> np.ndarray | Refusal:
         """Return the action that the newest chunk has for now.
 
-        After a take-over the chunk at hand goes on until the next one answers what the person has made of the scene.
+        After a take-over the chunk at hand goes on until the next one answers what the operator has made of the scene.
         """
         if self._waits:
             if self._due(observation):

@@ -92,7 +92,7 @@ def test_a_way_back_begins_only_at_a_done_task_or_at_a_failed_way_back(went, eve
         (outcome(EndReason.FAULT), NOMINAL),
     ],
 )
-def test_the_persons_word_decides_whether_it_was_done(told: EpisodeOutcome, following: Turn) -> None:
+def test_the_operators_verdict_decides_whether_it_was_done(told: EpisodeOutcome, following: Turn) -> None:
     turns = in_turn()
     assert run_in_turn(turns, turns.next(0), lambda: told) is told
     assert turns.next(0) == following

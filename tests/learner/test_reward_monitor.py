@@ -1,4 +1,4 @@
-"""A reward model that people keep refusing loses its say, the run goes on without it, and a better one gets it back."""
+"""A reward model whose claims operators keep refusing is trusted no more; the run goes on until a better one is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
-from tests.learner.bench import Bench, label_of, trust_of
+from tests.learner.bench import Bench, label_of, monitor_of
 
 pytestmark = pytest.mark.long
 
@@ -51,10 +51,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench.close()
 
 
-def adopt(bench: Bench, trust: RewardMonitor, model: Model) -> None:
+def adopt(bench: Bench, monitor: RewardMonitor, model: Model) -> None:
     for scores in bench.scorer.adopt(model, list(bench.statistics.episodes)):  # type: ignore[arg-type]
         bench.ingest.add_scores(scores)
-    trust.renew(model, ["000000-demo-a", "000001-demo-a"])  # type: ignore[arg-type]
+    monitor.renew(model, ["000000-demo-a", "000001-demo-a"])  # type: ignore[arg-type]
 
 
 def train_online(bench: Bench, number: int, *, refused: bool, answered: bool = True) -> None:
@@ -67,75 +67,75 @@ def train_online(bench: Bench, number: int, *, refused: bool, answered: bool = T
 
 def test_refused_claims_end_trust_shaping_and_claims_within_three_episodes(bench: Bench) -> None:
     alarms: list[tuple[str, Alarm]] = []
-    trust = trust_of(bench, alarms)
-    adopt(bench, trust, Model("fooled", 0.99))
+    monitor = monitor_of(bench, alarms)
+    adopt(bench, monitor, Model("fooled", 0.99))
     assert bench.replay.state_dict()["score_version"] == "fooled"
     for number in range(10, 13):
-        assert not trust.lost
+        assert not monitor.lost
         train_online(bench, number, refused=True)
-        trust.consider()
-    assert trust.lost
+        monitor.consider()
+    assert monitor.lost
     assert [(version, alarm.kind) for version, alarm in alarms] == [("fooled", "false_claims")]
     assert bench.replay.state_dict()["score_version"] is None
     train_online(bench, 13, refused=False)
     _, live = bench.scorer.after(0, 0.0)
     said = {score.episode_id for score in live if score.declared}
     assert said == {f"{number:06d}-online-a" for number in range(10, 13)}
-    assert trust.consider() is False
+    assert monitor.consider() is False
 
 
 def test_the_next_version_is_trusted_again(bench: Bench) -> None:
-    trust = trust_of(bench)
-    adopt(bench, trust, Model("fooled", 0.99))
+    monitor = monitor_of(bench)
+    adopt(bench, monitor, Model("fooled", 0.99))
     for number in range(10, 13):
         train_online(bench, number, refused=True)
-    trust.consider()
-    adopt(bench, trust, Model("mended", 0.99))
-    assert not trust.lost
+    monitor.consider()
+    adopt(bench, monitor, Model("mended", 0.99))
+    assert not monitor.lost
     assert bench.replay.state_dict()["score_version"] == "mended"
     train_online(bench, 13, refused=False)
     assert "000013-online-a" in bench.scorer.declared_at
-    trust.consider()
-    assert not trust.lost
+    monitor.consider()
+    assert not monitor.lost
 
 
 def test_claims_that_people_confirm_keep_trust(bench: Bench) -> None:
-    trust = trust_of(bench)
-    adopt(bench, trust, Model("good", 0.99))
+    monitor = monitor_of(bench)
+    adopt(bench, monitor, Model("good", 0.99))
     for number in range(10, 20):
         train_online(bench, number, refused=False)
-        trust.consider()
-    assert not trust.lost
+        monitor.consider()
+    assert not monitor.lost
 
 
 def test_a_version_that_calls_a_scene_at_its_start_done_is_not_trusted_at_all(bench: Bench) -> None:
     alarms: list[tuple[str, Alarm]] = []
-    trust = trust_of(bench, alarms)
-    adopt(bench, trust, Model("blind", 0.99, looks=False))
-    assert trust.lost
+    monitor = monitor_of(bench, alarms)
+    adopt(bench, monitor, Model("blind", 0.99, looks=False))
+    assert monitor.lost
     assert alarms[0][1].kind == "canary"
     assert bench.replay.state_dict()["score_version"] is None
 
 
 def test_an_episode_is_looked_at_only_once_its_verdict_can_be_known(bench: Bench) -> None:
-    trust = trust_of(bench)
-    adopt(bench, trust, Model("fooled", 0.99))
+    monitor = monitor_of(bench)
+    adopt(bench, monitor, Model("fooled", 0.99))
     for number in range(10, 13):
         bench.send(f"{number:06d}-online-a", [P] * 6, EndReason.SUCCESS)
     bench.take()
-    trust.consider()
-    assert trust._seen >= {"000010-online-a"}
-    assert "000011-online-a" not in trust._seen
+    monitor.consider()
+    assert monitor._seen >= {"000010-online-a"}
+    assert "000011-online-a" not in monitor._seen
 
 
 def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
-    trust = trust_of(bench)
-    adopt(bench, trust, Model("good", 0.99))
+    monitor = monitor_of(bench)
+    adopt(bench, monitor, Model("good", 0.99))
     train_online(bench, 10, refused=False)
     del bench.scorer._inputs["000010-online-a"]
-    assert trust.consider() is False
-    trust.renew(Model("good", 0.99), ["000000-demo-a", "000001-demo-a", "000010-online-a"])  # type: ignore[arg-type]
-    assert not trust.lost
+    assert monitor.consider() is False
+    monitor.renew(Model("good", 0.99), ["000000-demo-a", "000001-demo-a", "000010-online-a"])  # type: ignore[arg-type]
+    assert not monitor.lost
 
 
 def goes_back(bench: Bench, name: str) -> None:
@@ -150,26 +150,26 @@ def test_what_is_too_fast_for_the_task_may_be_usual_on_its_way_back(bench: Bench
         bench.take()
         goes_back(bench, name)
     alarms: list[tuple[str, Alarm]] = []
-    trust = trust_of(bench, alarms, haste=0.3)
+    monitor = monitor_of(bench, alarms, haste=0.3)
     model = Model("quick", 0.99)
     bench.scorer.adopt(model, list(bench.statistics.episodes))  # type: ignore[arg-type]
-    trust.renew(model, [f"{number:06d}-demo-a" for number in range(4)])  # type: ignore[arg-type]
+    monitor.renew(model, [f"{number:06d}-demo-a" for number in range(4)])  # type: ignore[arg-type]
     for number in range(10, 16):
         train_online(bench, number, refused=False, answered=False)  # claimed at frame 1
         goes_back(bench, f"{number:06d}-online-a")
-        assert not trust.consider()
+        assert not monitor.consider()
     for number in range(16, 20):
         train_online(bench, number, refused=False, answered=False)
-        trust.consider()
+        monitor.consider()
     assert [alarm.kind for _, alarm in alarms] == ["haste"]
 
 
 def test_a_new_version_is_told_how_quick_the_policy_has_become(bench: Bench) -> None:
-    trust = trust_of(bench, haste=0.3)
-    adopt(bench, trust, Model("first", 0.99))
+    monitor = monitor_of(bench, haste=0.3)
+    adopt(bench, monitor, Model("first", 0.99))
     bench.send("000010-online-a", [P] * 2, EndReason.SUCCESS, said=Verdict.SUCCESS)
     bench.take()
-    adopt(bench, trust, Model("second", 0.99))
+    adopt(bench, monitor, Model("second", 0.99))
     for number in range(11, 20):
         train_online(bench, number, refused=False, answered=False)
-        assert not trust.consider()
+        assert not monitor.consider()
