@@ -39,7 +39,7 @@ def _judge_of(folder: Path) -> str:
     """Return who can say that the task is done, and tell why if it is not the success model."""
     newest = newest_reward(folder)
     if newest is None or newest.alarm:
-        why = "there is none" if newest is None else f"{newest.version} has lost its word ({newest.alarm})"
+        why = "there is none" if newest is None else f"{newest.version} is no longer trusted ({newest.alarm})"
         print(f"The run's success model does not judge: {why}. An episode ends when the operator says so, or by time.")
         return LabelSource.OPERATOR
     print(f"The run's success model {newest.version} says when the task is done; the operator may refuse it.")

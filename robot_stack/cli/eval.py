@@ -43,7 +43,7 @@ def run(
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.learner.reward.success_model import run_success_model
-    from robot_stack.rollout.evaluate import evaluate, practised_age_s
+    from robot_stack.rollout.evaluate import evaluate, training_age_s
     from robot_stack.rollout.params_file import load_params
 
     params = None if path is None else load_params(path)
@@ -56,7 +56,7 @@ def run(
     def say(number: int, success: bool) -> None:
         print(f"episode {number} of {wanted}: {'success' if success else 'failure'}", file=sys.stderr, flush=True)
 
-    age_s = practised_age_s(resolved, folder)
+    age_s = training_age_s(resolved, folder)
     model = run_success_model(folder, resolved) if judge == LabelSource.MODEL else None
     summary = evaluate(resolved, params, wanted, say, observation_age_s=age_s, judge=model).summary()
     if as_json:
@@ -117,7 +117,7 @@ def _scored(found: Mapping[str, Any]) -> str:
 
 
 def _judged(found: Mapping[str, Any], episodes: int) -> str:
-    """Return in a sentence what the success model made of the episodes, beside the simulator's word."""
+    """Return in a sentence what the success model made of the episodes, beside the truth."""
     low, high = found["false_done_wilson95"]
     delay = f", {found['delay_s']:.1f} s after they were done (median)" if found["delay_s"] is not None else ""
     return (

@@ -7,9 +7,13 @@ from pathlib import Path
 
 from robot_stack.cli.run_folder import load_cell, own_folder
 from robot_stack.cli.supervise import supervise
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
+from robot_stack.runs.beginning import command_line
+from robot_stack.runs.paths import RunPaths
 from robot_stack.teleop.bindings import Device, table
+from robot_stack.types.errors import StoreError
 
 
 def run(
@@ -34,5 +38,24 @@ def run(
         console = console_process(resolved, ready.folder)
         rows = (*cell_processes(resolved, ready.folder), console, recorder)
         code = supervise(resolved, ready, managed(rows, ready.folder))
-    print(f"Next: robot-stack train {resolved.name}" if code == 0 else f"Next: robot-stack doctor {name}")
+    if code:
+        print(f"Next: robot-stack doctor {name}")
+    elif _recorded(resolved, ready.folder) < wanted:
+        chosen = ("--folder", str(folder)) if folder is not None else ()
+        words = ("record", name, *chosen, *(("--episodes", str(episodes)) if episodes is not None else ()))
+        print(f"Next: {command_line(*words, overrides=overrides, root=root)}, to go on")
+    else:
+        print(f"Next: robot-stack train {resolved.name}")
     return code
+
+
+def _recorded(resolved: ResolvedRun, folder: Path) -> int:
+    """Count the demonstrations that ended well, as the recorder does."""
+    from robot_stack.replay.episode_store import EpisodeStore
+    from robot_stack.rollout.record import count_valid_demos
+
+    try:
+        with EpisodeStore(RunPaths(folder).store.root, resolved.spec(), resolved.task.name) as store:
+            return count_valid_demos(store, [turn.id for turn in resolved.task.turns])
+    except StoreError:  # nothing was recorded, or another process has it: there is more to do
+        return 0

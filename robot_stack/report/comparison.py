@@ -136,15 +136,15 @@ def _read(folder: Path, name: str) -> Compared:
 
 def draw(groups: Sequence[Seeds], path: Path) -> bool:
     """Draw success without an operator and human steps over robot time; return False if no run has trained online."""
-    practised = [[run for run in group if run.record.episodes(EpisodeKind.ONLINE)] for group in groups]
-    practised = [group for group in practised if group]
-    if not practised:
+    trained = [[run for run in group if run.record.episodes(EpisodeKind.ONLINE)] for group in groups]
+    trained = [group for group in trained if group]
+    if not trained:
         return False
     sheet = Sheet(path, 2, size=(9.0, 5.8), share_x=True)
     with sheet as (top, bottom):
         told = [
             lines
-            for group, colour, dash in zip(practised, COLOURS, DASHES, strict=False)
+            for group, colour, dash in zip(trained, COLOURS, DASHES, strict=False)
             for lines in _curves(top, bottom, group, {"color": colour, "linestyle": dash})
         ]
         top.set(ylabel="episodes [%]", ylim=(0, 104), title=f"Success without an operator, last {WINDOW} episodes")
@@ -242,7 +242,7 @@ def render(runs: Sequence[Compared], groups: Sequence[Seeds], plot: Path | None)
         curves = (
             f"<h2>Over robot time</h2>{shown(plot, 'Success and interventions over robot time')}"
             f"<p class=caption>Each point covers the last {WINDOW} training episodes, fewer at the start. Success is "
-            "the simulator's word where there is one, else the operator's, else the model's. Around the line of one "
+            "the simulator's verdict where there is one, else the operator's, else the model's. Around the line of one "
             "run is the 95 % Wilson interval of its success. Runs that differ in nothing but their seed are one line, "
             "their mean, within the range of all, with a thin line for each; one that has ended keeps its last "
             f"value.</p>{pointing()}"

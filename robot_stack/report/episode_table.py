@@ -51,7 +51,7 @@ def episode_table(record: RunRecord) -> str:
 
 
 def verdict_words(row: EpisodeRow) -> str:
-    """Return in words what an episode came to, and whether the model's word was right."""
+    """Return in words what an episode came to, and whether the model's verdict was right."""
     words = "success" if row.succeeded else "no success"
     if row.truth is False and row.declared:
         words += ", declared one (refused)" if row.refused else ", declared one"

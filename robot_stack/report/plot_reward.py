@@ -1,4 +1,4 @@
-"""Plots of the reward audit: the model's word against the simulator's, and how far apart Φ keeps the two outcomes."""
+"""Plots of the reward audit: the model's verdict against the simulator's, and how far apart Φ keeps both outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from robot_stack.types.transition import EpisodeKind
 
 
 def audit_counts(episodes: list[EpisodeRow]) -> np.ndarray:
-    """Count episodes by truth and by the model's word, int, shape (2, 2).
+    """Count episodes by truth and by the model's verdict, int, shape (2, 2).
 
     Row 0 is true success, row 1 not; column 0 is declared success, column 1 not.
     """

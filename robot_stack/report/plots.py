@@ -37,7 +37,7 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
     (
         "learning",
         "Success and interventions",
-        "Each point covers the last 20 training episodes. Success is the simulator's word where there is one, "
+        "Each point covers the last 20 training episodes. Success is the simulator's verdict where there is one, "
         "else the operator's, else the model's; the band is the 95 % Wilson interval of success without an operator. "
         "Human steps are those that an operator executed, as a share of all.",
         plot_learning.draw_learning,
@@ -58,7 +58,7 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
     (
         "reward",
         "What the reward model said, against the truth",
-        "Left: training episodes by the model's word and the simulator's. Right: the highest Φ of each episode; the "
+        "Left: training episodes by the model's verdict and the simulator's. Right: the highest Φ of each episode; the "
         "two groups should not overlap. VOC, in the table above, is the rank correlation of Φ with time; the clock "
         "gets 1 without reading an image, so VOC alone proves nothing.",
         plot_reward.draw_reward,

@@ -1,4 +1,4 @@
-"""The audit of a run's reward model: how its episodes went by Φ alone, and its word against what was true.
+"""The audit of a run's reward model: how its episodes went by Φ alone, and its verdicts against what was true.
 
 Scores are those of the newest model that scored an episode, as the learner used them. What is true says the simulator,
 or on a cell the operator. Read only, but for the two files that it writes into the run folder.
@@ -58,7 +58,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Result of an audit: OPD metrics, and how often the model's word was wrong.
+    """Result of an audit: OPD metrics, and how often the model's verdict was wrong.
 
     Attributes:
         groups: Group -> OPD metrics.
@@ -96,12 +96,12 @@ def audit(record: RunRecord) -> Audit:
     for one in told:
         groups.setdefault(one.group, []).append(one)
     phi = {name: [one.scores.progress for one in members if one.scores is not None] for name, members in groups.items()}
-    practised = {name: members for name, members in groups.items() if name != "demonstrations"}
-    kept = [one for name in practised for one in practised[name] if one.scores is not None]
+    trained = {name: members for name, members in groups.items() if name != "demonstrations"}
+    kept = [one for name in trained for one in trained[name] if one.scores is not None]
     return Audit(
         groups=opd_of_groups(phi, np.random.default_rng(0)),
-        false_done={name: _false_done(members) for name, members in practised.items()},
-        missed={name: _missed(members) for name, members in practised.items()},
+        false_done={name: _false_done(members) for name, members in trained.items()},
+        missed={name: _missed(members) for name, members in trained.items()},
         false_done_now=Rate.of(
             sum(one.would_declare is not None for one in kept if one.success is False),
             sum(one.success is False for one in kept),
@@ -155,12 +155,12 @@ def _told(record: RunRecord) -> list[Told]:
 def _groups(record: RunRecord) -> list[tuple[str, list[EpisodeRow]]]:
     online = record.episodes(EpisodeKind.ONLINE)
     third = -(-len(online) // 3)
-    practice = [online[i * third : (i + 1) * third] for i in range(3)]
+    thirds = [online[i * third : (i + 1) * third] for i in range(3)]
     groups = [
         ("demonstrations", record.episodes(EpisodeKind.DEMO)),
         *(
             (f"online training, {part} third", rows)
-            for part, rows in zip(("first", "second", "last"), practice, strict=True)
+            for part, rows in zip(("first", "second", "last"), thirds, strict=True)
         ),
         ("final evaluation", record.episodes(EpisodeKind.EVAL)),
     ]

@@ -110,7 +110,7 @@ def _training_wall_s(record: RunRecord, online: list[EpisodeRow]) -> float | Non
 
 
 def _reward(record: RunRecord, online: list[EpisodeRow]) -> Figures:
-    r"""Compute the audit of the model's word against the simulator's.
+    r"""Compute the audit of the model's verdict against the simulator's.
 
     false-done rate = #(declared success, truth not success) / #(truth not success);
     missed rate = #(truth success, not declared) / #(truth success). Episodes without a truth are in neither.

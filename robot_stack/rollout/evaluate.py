@@ -163,7 +163,7 @@ def evaluation_runner(
     )
 
 
-def practised_age_s(resolved: ResolvedRun, folder: Path) -> float:
+def training_age_s(resolved: ResolvedRun, folder: Path) -> float:
     """Return the age of the observations that the policy of a run trained online with.
 
     It is the median over the ticks of the run's training episodes; where no actor measured it, the time between two
@@ -195,7 +195,7 @@ def evaluate(
         params: Of the policy; None: the run's base policy acts.
         episodes: How many.
         on_episode: Told the number of each episode, from 1 on, and whether it succeeded.
-        observation_age_s: Age of the observations; as in online training, see `practised_age_s`. A cell in this process
+        observation_age_s: Age of the observations; as in online training, see `training_age_s`. A cell in this process
             has none.
         judge: Ends episodes as on a real cell, where no simulator says when the task is done; success is the
             truth at that moment.
@@ -262,7 +262,7 @@ def main(arguments: list[str] | None = None) -> int:
         def report(number: int, success: bool) -> None:
             print(f"{number} {int(success)}", flush=True)
 
-        age_s = practised_age_s(resolved, options.run.parent)
+        age_s = training_age_s(resolved, options.run.parent)
         params = load_params(options.policy)
         result = evaluate(resolved, params, options.episodes, report, observation_age_s=age_s)
     except StackError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.rollout.evaluate import Evaluation, evaluate, practised_age_s
+from robot_stack.rollout.evaluate import Evaluation, evaluate, training_age_s
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.params import Params
@@ -59,4 +59,4 @@ def evaluate_held_out(
     """
     asked = f"task.sim.{KEY}.tested=[{', '.join(tested)}]"
     varied = load_resolved(RunPaths(folder).resolved, [asked])
-    return evaluate(varied, params, episodes, observation_age_s=practised_age_s(resolved, folder))
+    return evaluate(varied, params, episodes, observation_age_s=training_age_s(resolved, folder))

@@ -50,7 +50,7 @@ OLD_CLASSES = (
     "Trust Ledger Turns HelpProtocol Team Recorded Chance BothWays ConfirmedModel Desk Deeds Seats Courier Ear Senders "
     "Wish ArmFace Word"
 )
-OLD_NAMES = {*OLD_CLASSES.split(), "eyes", "nearer", "seats", "trust_of", "open_word"}
+OLD_NAMES = {*OLD_CLASSES.split(), "eyes", "nearer", "seats", "trust_of", "open_word", "practised_age_s"}
 """Names that have given way to the field's: RewardMonitor, EpisodeStatistics, OperatorLock and so on."""
 
 

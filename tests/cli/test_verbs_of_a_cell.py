@@ -45,7 +45,8 @@ def test_record_starts_a_recorder_in_the_actors_place(supervised, capsys) -> Non
     assert names(table) == (*CELL, "actor", "bring_up")
     assert "robot_stack.nodes.actor.recorder" in table[-2].argv
     assert table[-2].argv[-3:] == ("--episodes", "7", "--managed")
-    assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack train peg_insert"
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == "Next: robot-stack record sim --episodes 7, to go on", "nothing was recorded"
 
 
 def test_record_wants_as_many_as_the_run_trains_on_unless_told(supervised) -> None:
@@ -92,7 +93,7 @@ def test_deploy_runs_a_saved_policy_without_a_learner(supervised) -> None:
             (RewardFitRow(version="v1"), AlarmRow(version="v1", alarm="stall", words="3 of 4 refused")),
             (),
             "operator",
-            "does not judge: v1 has lost its word (stall: 3 of 4 refused).",
+            "does not judge: v1 is no longer trusted (stall: 3 of 4 refused).",
         ),
         (
             (AlarmRow(version="v0", alarm="stall"), RewardFitRow(version="v1")),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.config.resolve import load_run
-from robot_stack.rollout.evaluate import Evaluation, practised_age_s
+from robot_stack.rollout.evaluate import Evaluation, training_age_s
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow
@@ -24,13 +24,13 @@ def test_the_age_is_the_median_over_the_ticks_of_training_episodes(tmp_path: Pat
         log = MetricsLog(RunPaths(tmp_path).actor / f"{actor}.jsonl")
         log.log(ControlRow(episode_id="000000", episode_kind=kind, age_ms=ages))
         log.close()
-    assert practised_age_s(load_run("peg_insert"), tmp_path) == pytest.approx(0.036)
+    assert training_age_s(load_run("peg_insert"), tmp_path) == pytest.approx(0.036)
 
 
 def test_where_nobody_measured_it_the_slowest_camera_says_it(tmp_path: Path) -> None:
     resolved = load_run("peg_insert", ["cameras.front.rate_hz=20"])
     assert {camera.rate_hz for camera in resolved.cameras.values()} > {20}
-    assert practised_age_s(resolved, tmp_path) == pytest.approx(0.05)
+    assert training_age_s(resolved, tmp_path) == pytest.approx(0.05)
 
 
 def test_the_result_says_how_old_they_were() -> None:

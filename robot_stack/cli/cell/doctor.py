@@ -137,16 +137,16 @@ def _examine(
     namespace = namespace_of(resolved)
     names = [row.name for row in cell_processes(resolved, RUNS)]
     with listening(lambda: DoctorNode(resolved, namespace, names)) as here:
-        ear = here.node
+        node = here.node
         say(f"waiting for {', '.join(names)}")
-        here.listen(START_S, lambda: bool(ending()) or not ear.silent())
-        here.listen(DEVICES_S, lambda: bool(ending()) or not ear.missing())
+        here.listen(START_S, lambda: bool(ending()) or not node.silent())
+        here.listen(DEVICES_S, lambda: bool(ending()) or not node.missing())
         if ending():
             return _not_started(resolved, here, ending, failures)
-        if missing := ear.missing():
+        if missing := node.missing():
             say(f"nothing is heard of {', '.join(missing)}: all else is looked at briefly")
             seconds = min(seconds, BRIEF_S)
-        ear.forget()
+        node.forget()
         here.starved_s = 0.0
         say(f"listening for {seconds:g} s; leave the device alone")
         here.listen(seconds, lambda: bool(ending()))
@@ -155,31 +155,31 @@ def _examine(
         synchronised, error_s = host.clock_synchronised()
         findings = [
             *host.judge_load(here.starved_s),
-            *graph.judge_nodes(names, list(ear.beats), ear.stages),
+            *graph.judge_nodes(names, list(node.beats), node.stages),
             host.judge_round_trip(*trips),
-            host.judge_clock(ear.offsets_s, synchronised=synchronised, error_s=error_s, alone=alone),
+            host.judge_clock(node.offsets_s, synchronised=synchronised, error_s=error_s, alone=alone),
             *graph.judge_graph(
-                ear.endpoints(),
+                node.endpoints(),
                 commands=[f"/{namespace}/{topic}" for topic in commands(list(resolved.robots))],
                 absent=[f"/{namespace}/{topic}" for topic in may_be_empty(resolved)],
             ),
             *graph.judge_frames(
                 [frame for robot in resolved.robots.values() for frame in (robot.base_frame, robot.tcp_frame)],
-                ear.frames,
+                node.frames,
             ),
-            *(streams.judge_camera(each, ear.cameras[each], camera) for each, camera in resolved.cameras.items()),
+            *(streams.judge_camera(each, node.cameras[each], camera) for each, camera in resolved.cameras.items()),
         ]
-        for name, said in ear.handshakes.items():
+        for name, said in node.handshakes.items():
             findings += judge_handshake(resolved, name, said)
         for name, arm in resolved.arms.items():
-            heard = ear.arms[name]
+            heard = node.arms[name]
             rest = streams.axis_means(list(heard.twists))
             findings += [
                 *streams.judge_state(heard.states, heard.state, heard.fault, resolved, arm),
-                streams.judge_safety(heard.decisions, ear.mode, resolved),
+                streams.judge_safety(heard.decisions, node.mode, resolved),
                 streams.judge_teleop(heard.samples, rest, deadman=heard.deadman, config=arm.teleop),
             ]
-        findings += [finding.fail("message", f"{topic}: {text}") for topic, text in ear.refused.items()]
+        findings += [finding.fail("message", f"{topic}: {text}") for topic, text in node.refused.items()]
         return findings + _with_person(resolved, here, enter)
 
 
@@ -304,14 +304,14 @@ def _axes(arm: RunArm, here: Listening[DoctorNode], enter: Enter) -> Finding:
 def _estop(here: Listening[DoctorNode], enter: Enter) -> Finding:
     from robot_stack.nodes.tools.doctor import request
 
-    ear = here.node
-    ear.stops, ear.stop_pressed_ns = [], None
+    node = here.node
+    node.stops, node.stop_pressed_ns = [], None
     say("press the emergency stop; Enter skips")
-    pressed = here.listen(PERSON_S, lambda: enter.pressed() or any(stopped for _, stopped in ear.stops))
-    pressed = any(stopped for _, stopped in ear.stops)
+    pressed = here.listen(PERSON_S, lambda: enter.pressed() or any(stopped for _, stopped in node.stops))
+    pressed = any(stopped for _, stopped in node.stops)
     if not pressed:
         return operator.judge_estop(pressed=False, seen_ms=None, released=False, refusal="")
-    seen_ms = (ear.stops[0][0] - ear.stop_pressed_ns) / 1e6 if ear.stop_pressed_ns is not None else None
+    seen_ms = (node.stops[0][0] - node.stop_pressed_ns) / 1e6 if node.stop_pressed_ns is not None else None
     refusal, deadline_s = "", time.monotonic() + PERSON_S
     say("release it, then press Enter: that clears the stop")
     while time.monotonic() < deadline_s:
@@ -321,5 +321,5 @@ def _estop(here: Listening[DoctorNode], enter: Enter) -> Finding:
         if not refusal:
             break
         say(f"not cleared: {refusal}; press Enter to try again")
-    released = here.listen(1.0, lambda: not ear.stops[-1][1])
+    released = here.listen(1.0, lambda: not node.stops[-1][1])
     return operator.judge_estop(pressed=True, seen_ms=seen_ms, released=released, refusal=refusal)
