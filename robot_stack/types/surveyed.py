@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,11 @@ class Surveyed:
         robot: Name in the robot's description; "" without one.
         images: Topics with images.
         left_out: Number of topics with images that were not listened to, because there were too many.
+        commanded: Topics of commands that a controller listens to, by their types.
     """
 
     joints: dict[str, list[str]]
     robot: str
     images: list[SurveyedImages]
     left_out: int = 0
+    commanded: dict[str, str] = field(default_factory=dict)

@@ -80,7 +80,9 @@ def ur_drivers(robot: str = "ur5e") -> Surveyed:
         SurveyedImages(topic="/camera/front/color/image_raw", compressed=False, size_px=(1280, 720), jpeg=jpeg),
         SurveyedImages(topic="/depth/image", compressed=False, problem="encoding is 16UC1, must be rgb8; ask for it"),
     ]
-    return Surveyed(joints={"/joint_states": [*UR_JOINTS, "robotiq_85_left_knuckle_joint"]}, robot=robot, images=images)
+    joints = {"/joint_states": [*UR_JOINTS, "robotiq_85_left_knuckle_joint"]}
+    waiting = {"/scaled_joint_trajectory_controller/joint_trajectory": "trajectory_msgs/msg/JointTrajectory"}
+    return Surveyed(joints=joints, robot=robot, images=images, commanded=waiting)
 
 
 def so101_bench(home: Path) -> Bench:

@@ -75,6 +75,7 @@ def test_a_ur5e_with_a_camera_of_each_kind_and_a_gamepad_becomes_a_run(ur_page, 
     says(page, "#heard", "described as ur5e")
     says(page, "#heard", "those of ur5e, which is chosen")
     sync_api.expect(page.locator("#robot")).to_have_value("ur5e")
+    says(page, "#controller", "Its controller listens on /scaled_joint_trajectory_controller/joint_trajectory.")
     says(page, "#cameras", "encoding is 16UC1")
     until(lambda: page.evaluate(PICTURES_SHOWN) == 2, "the pictures", page)
     sync_api.expect(page.locator("[aria-label='/depth/image is used as']")).to_have_value("")
@@ -198,6 +199,21 @@ def test_what_was_chosen_stays_when_drivers_are_heard_again(ur_page, ur_bench):
     page.click("#listen")
     until(lambda: page.evaluate(PICTURES_SHOWN) == 2, "the picture of a driver that speaks again", page)
     sync_api.expect(page.locator("[aria-label$='image_raw is used as']")).to_have_value("front")
+
+
+def test_a_controller_that_is_not_started_is_named_with_those_that_are(ur_page, ur_bench):
+    ur_bench.drivers[11] = replace(ur_drivers(), commanded={"/forward_velocity_controller/commands": "std_msgs/msg/F"})
+    ur_page.fill("#domain", "11")
+    ur_page.click("#listen")
+    says(
+        ur_page, "#controller", "Nobody listens on /scaled_joint_trajectory_controller/joint_trajectory, where its file"
+    )
+    says(ur_page, "#controller", "Controllers listen on /forward_velocity_controller/commands.")
+    ur_bench.drivers[11] = replace(ur_drivers(), commanded={})
+    ur_page.click("#listen")
+    says(ur_page, "#controller", "No controller listens there.")
+    ur_page.select_option("#robot", "so101_bus")
+    sync_api.expect(ur_page.locator("#controller")).to_have_text("")
 
 
 def test_one_camera_is_suggested_once(ur_page, ur_bench):

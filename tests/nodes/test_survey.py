@@ -29,6 +29,7 @@ import rclpy
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
 rclpy.init()
 node = rclpy.create_node("driver")
 joints = node.create_publisher(JointState, "joint_states", 10)
@@ -39,6 +40,8 @@ node.create_publisher(Image, "silent/image_raw", 10)
 latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 described = node.create_publisher(String, "robot_description", latched)
 described.publish(String(data='<?xml version="1.0"?><!-- an arm --><robot xmlns:x="y" name="ur5e">' + "<link/>" * 9))
+node.create_subscription(JointTrajectory, "arm_controller/joint_trajectory", lambda msg: None, 10)
+node.create_publisher(JointTrajectory, "nobody_controller/joint_trajectory", 10)
 node.create_publisher(String, "chatter", 10).publish(String(data='<robot name="wrong">'))
 
 def say():
@@ -80,6 +83,7 @@ def test_drivers_are_found_by_what_they_publish(tmp_path: Path) -> None:
         found = survey(domain)
     assert found.joints == {"/joint_states": ["shoulder_pan_joint", "elbow_joint"]}
     assert found.robot == "ur5e"
+    assert found.commanded == {"/arm_controller/joint_trajectory": "trajectory_msgs/msg/JointTrajectory"}
     images = {each.topic: each for each in found.images}
     assert set(images) == {"/front/image_raw", "/depth/image_raw", "/wrist/compressed", "/silent/image_raw"}
     front = images["/front/image_raw"]

@@ -167,6 +167,7 @@ class SetupPage:
                 "images": images,
                 "speaks": speaks,
                 "left_out": found.left_out,
+                "commanded": found.commanded,
             }
         )
 

@@ -1,6 +1,7 @@
 """`python -m robot_stack.nodes.tools.survey`: what the drivers of a ROS domain publish, as one line of JSON.
 
-It listens for some seconds: names in joint states, the robot's name in its description, and an image of each camera.
+It listens for some seconds: names in joint states, the name in the description of a robot, an image of each camera, and
+the topics on which controllers wait for commands.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ DESCRIBED = re.compile(r"<robot\b[^>]{0,500}?\bname\s*=\s*[\"']([^\"'<>]{1,80})[
 """The name is all that is wanted: the description is not parsed, whoever sent it."""
 HEAD = 4096
 LOOK_S = 0.25
+MOST_CONTROLLERS = 32
+COMMANDS = (
+    "trajectory_msgs/msg/JointTrajectory",
+    "std_msgs/msg/Float64MultiArray",
+    "geometry_msgs/msg/TwistStamped",
+    "geometry_msgs/msg/PoseStamped",
+)
+"""Types of the topics on which controllers of arms are commanded."""
 KINDS = {
     "sensor_msgs/msg/JointState": JointState,
     "sensor_msgs/msg/Image": Image,
@@ -54,10 +63,14 @@ class Surveyor(Node):
         self._robot = ""
         self._images: dict[str, SurveyedImages] = {}
         self._left_out: set[str] = set()
+        self._commanded: dict[str, str] = {}
 
     def look(self) -> None:
         """Subscribe to what is new, and no longer to what has been heard."""
         for topic, kinds in self.get_topic_names_and_types():
+            command = next((each for each in kinds if each in COMMANDS), "")
+            if command and len(self._commanded) < MOST_CONTROLLERS and self.count_subscribers(topic):
+                self._commanded[topic] = command
             kind = next((each for each in kinds if each in KINDS), "")
             described = kind != "std_msgs/msg/String" or topic.rpartition("/")[2] == "robot_description"
             if not kind or not described or topic in self._heard or topic.endswith(DEPTHS):
@@ -77,7 +90,11 @@ class Surveyor(Node):
                 self._keep(topic, kind, problem=why_silent(self, subscription, kind))
         images = [self._images[topic] for topic in sorted(self._images)]
         return Surveyed(
-            joints=dict(sorted(self._joints.items())), robot=self._robot, images=images, left_out=len(self._left_out)
+            joints=dict(sorted(self._joints.items())),
+            robot=self._robot,
+            images=images,
+            left_out=len(self._left_out),
+            commanded=dict(sorted(self._commanded.items())),
         )
 
     def _listen(self, topic: str, kind: str, qos: QoSProfile) -> Subscription:

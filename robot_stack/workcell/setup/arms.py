@@ -32,6 +32,7 @@ class KnownArm:
         on_port: Whether its servos are at a serial port of this machine; else a ROS driver moves it.
         feels_force: Whether it measures a wrench.
         home_m: Place of its tool at home, x, y, z in its base frame; None if its file does not tell.
+        commands: Topics on which its controller is commanded, by its file.
     """
 
     file: str
@@ -41,6 +42,7 @@ class KnownArm:
     on_port: bool
     feels_force: bool
     home_m: tuple[float, float, float] | None
+    commands: tuple[str, ...] = ()
 
     def speaks_of(self, published: Collection[str]) -> bool:
         """Return whether a driver that publishes these joint names may be the driver of this arm."""
@@ -78,4 +80,5 @@ def _known(roots: tuple[Path, ...]) -> Iterable[KnownArm]:
             on_port=isinstance(robot, So101Robot),
             feels_force=robot.wrench is not None,
             home_m=None if home is None else (float(home[0]), float(home[1]), float(home[2])),
+            commands=tuple(robot.commands.values()) if robot.over_topics else (),
         )

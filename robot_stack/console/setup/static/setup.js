@@ -10,7 +10,7 @@ const HELD = { gamepad: "gamepad", keyboard: "keyboard", "pedal.match": "pedal",
 
 let found = null;
 let cards = [];
-let heard = { images: [], speaks: [], robot: "" };
+let heard = { joints: {}, images: [], speaks: [], robot: "", commanded: {} };
 let positions = {};  // port -> id -> ticks, when it was asked last
 let timer = 0, turn = 0;
 let armChosen = false;  // by the operator: what is heard then changes nothing of it
@@ -61,6 +61,7 @@ async function listen() {
     at("heard").textContent = topics.length
       ? `Joint states on ${topics.join(", ")}${described}; ${cameras}${more}. ${said()}`
       : `Nobody publishes joint states on domain ${at("domain").value}; ${cameras}${more}. Is the driver running there, in a shell with robot-stack env?`;
+    layController();
     const named = heard.speaks.find((file) => file === heard.robot) || (heard.speaks.length === 1 ? heard.speaks[0] : undefined);
     const before = at("robot").value;
     layArms(armChosen ? undefined : named);
@@ -81,8 +82,20 @@ function said() {
   return `They are those of ${heard.speaks.join(", ")}: choose the one that stands here.`;
 }
 
+// Whether somebody listens where the chosen arm's file sends its commands.
+function layController() {
+  const { commands, on_port: onPort } = arm();
+  const topics = Object.keys(heard.commanded);
+  const waiting = commands.filter((topic) => topics.includes(topic));
+  const others = topics.length ? ` Controllers listen on ${topics.join(", ")}.` : " No controller listens there.";
+  at("controller").textContent = onPort || !commands.length || !Object.keys(heard.joints).length ? ""
+    : waiting.length === commands.length ? `Its controller listens on ${waiting.join(", ")}.`
+    : `Nobody listens on ${commands.filter((topic) => !waiting.includes(topic)).join(", ")}, where its file sends commands: start that controller, or correct the file.${others}`;
+}
+
 function choseArm() {
   const chosen = arm();
+  layController();
   layPort("arm-port", chosen.on_port, "arm");
   box.place(chosen.first_box, chosen.home_m);
   at("box-said").textContent = chosen.home_m
