@@ -36,7 +36,7 @@ from tests.console.page_rig import FakeCell, Obedient, served
 from tests.console.test_help_in_browser import STUCK
 from tests.console.test_playback_page import TO, tell_of
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.long]
 
 TOKEN = "a-token-of-enough-characters"
 GATE = "enter"

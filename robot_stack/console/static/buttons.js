@@ -23,17 +23,17 @@ export function onPress(button, act) {
   button.addEventListener("click", () => { if (once.allows("")) act(); });
 }
 
-// A second press at once after the first was meant for what was there then. Where that has given way to something else, it
-// presses nothing. HOLD and STOP are pressed whatever was there before.
+// A second press at once after the first was meant for what was there then. Where that has given way to something else,
+// it presses nothing. HOLD and STOP are pressed whatever was there before.
 export function guardPlaces() {
   let last = { ms: -AGAIN_MS, x: 0, y: 0, on: null };
   let stray = false;
+  const stands = () => last.on === document.elementFromPoint(last.x, last.y)?.closest(PRESSED);
   addEventListener("pointerdown", (event) => {
     const now = performance.now();
     const on = event.target.closest(PRESSED);
     const again = now - last.ms < AGAIN_MS && Math.hypot(event.clientX - last.x, event.clientY - last.y) <= NEAR_PX;
-    const there = again && last.on && (on === last.on || last.on === document.elementFromPoint(last.x, last.y)?.closest(PRESSED));
-    stray = Boolean(again && last.on && !there && !on?.closest("#halt"));
+    stray = Boolean(again && last.on && on !== last.on && !stands() && !on?.closest("#halt"));
     last = { ms: now, x: event.clientX, y: event.clientY, on: stray ? last.on : on };
     if (stray) event.stopImmediatePropagation();
   }, true);
