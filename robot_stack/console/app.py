@@ -26,7 +26,7 @@ from robot_stack.types.errors import StackError
 
 HELLO_S = 5.0
 MAX_PER_S = 200
-"""Messages of one page; a hand sends 25 a second."""
+"""Messages of one page; of more, only HOLD, STOP and what it shows count. A hand sends 25 a second."""
 MAX_BAD = 20
 """Messages that are none, before a page is closed."""
 CLOSE_REFUSED, CLOSE_REPLACED = 4400, 4409
@@ -183,15 +183,14 @@ class Pages:
             raw = await _receive(socket)
             now_s = int(time.monotonic())
             second, count = (second, count + 1) if now_s == second else (now_s, 1)
-            if count > MAX_PER_S:
-                continue
             try:
                 message = parse(raw)
             except PageError as error:
                 bad += 1
                 page.notice("refused", str(error))
                 continue
-            await self._obey(page, message)
+            if count <= MAX_PER_S or _halts(message) or isinstance(message, Seen):  # without Seen no more would be sent
+                await self._obey(page, message)
         page.outbox.put_notice("bye", f"This page sent {MAX_BAD} messages that are none. Reload it.")
         page.wake.set()
         await asyncio.sleep(0.2)
@@ -199,8 +198,7 @@ class Pages:
     async def _obey(self, page: Page, message: Message) -> None:
         if self.hub.pages.get(page.name) is not page:
             return
-        halts = isinstance(message, Press) and message.what in FOR_EVERYBODY
-        if self.hub.stalled(page) and not (halts or isinstance(message, Seen | View)):
+        if self.hub.stalled(page) and not (_halts(message) or isinstance(message, Seen | View)):
             page.notice("refused", "server stood still for a moment, must run to know what is meant now; do it again")
             return
         if isinstance(message, View):
@@ -227,6 +225,10 @@ class Pages:
     def _do(self, page: Page, message: Message) -> None:
         with self._session.locked():
             self._session.obey(page.name, message, time.monotonic_ns(), time.time())
+
+
+def _halts(message: Message) -> bool:
+    return isinstance(message, Press) and message.what in FOR_EVERYBODY
 
 
 async def _receive(socket: WebSocket) -> str | bytes:

@@ -253,6 +253,20 @@ def test_a_flood_is_dropped_and_the_others_are_served(cell, url):
         other.shows(lambda now: now["banner"]["mode"] == "human", "the banner")
 
 
+def test_a_page_that_says_too_much_is_shown_the_present_and_may_hold_all_the_same(cell, url):
+    with tab(url) as page:
+        page.shows(lambda now: now["writer"] == "a", "the desk")
+        for _ in range(3):
+            for number in range(300):
+                page.say(k="move", t_ms=number, axes=[0] * 6, pressed=[], live=True)
+            page.say(k="press", what="hold")
+            cell.mode(Mode.HUMAN)
+            page.shows(lambda now: now["banner"]["mode"] == "human", "the banner")
+            cell.mode(Mode.READY)
+            page.shows(lambda now: now["banner"]["mode"] == "ready", "the banner")
+        page.shows(lambda _: cell.done.pressed == ["hold"] * 3, "each hold")
+
+
 @pytest.mark.parametrize(
     ("first", "words"),
     [

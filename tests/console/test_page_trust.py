@@ -1,4 +1,4 @@
-"""The page in a real browser where it matters: a server that stands still, HOLD and STOP, hasty fingers, the layout.
+"""The page in a real browser where it matters: a server that stands still, HOLD and STOP, refusals, the layout.
 
 The bound of 1.5 s is a promise; all other waits are generous.
 """
@@ -36,7 +36,6 @@ pytestmark = needs_chromium
 
 TOKEN = "a-token-of-enough-characters"
 SAID_WITHIN_S = 1.5
-DOUBLE_CLICKS = 100
 WATCH_MODE = """() => new MutationObserver(() => { window.changed = [document.body.dataset.mode, Date.now() / 1000]; })
     .observe(document.body, { attributeFilter: ["data-mode"] })"""
 BOXES = """() => Object.fromEntries([...document.querySelectorAll("#halt button, #keys button, .pad, #grips button")]
@@ -210,39 +209,6 @@ def test_stop_never_becomes_something_else_and_clearing_needs_a_second(obedient,
         word(page, "DISARMED")
         page.wait_for_timeout(500)
         assert obedient.done.requested == ["clear_stop"], "nothing arms by itself"
-
-
-DOES = {
-    "hold": {"hold"}, "stop": {"stop"}, "success": {"success"}, "failure": {"failure"}, "discard": {"discard"},
-    "reset_done": {"reset_done"}, "arm": {"arm", "resume"}, "clear_stop": set(), "undo": set(), "sit": set(),
-}  # fmt: skip
-"""What each button may have done by double clicks."""
-
-
-@pytest.mark.parametrize(("gap_ms", "count"), [(10, DOUBLE_CLICKS), (120, DOUBLE_CLICKS // 5)])
-def test_a_hundred_double_clicks_on_each_button_do_nothing_but_what_it_says(obedient, tab, gap_ms, count):
-    with served(obedient) as url:
-        obedient.mode(Mode.POLICY)
-        obedient.episode(1)
-        page = tab(url)
-        word(page, "POLICY IN CONTROL")
-        boxes = page.evaluate(BOXES)
-        starts = [Mode.POLICY, Mode.HOLD, Mode.STOP, Mode.DISARMED]
-        for what, does in DOES.items():
-            x, y, width, height = boxes[what]
-            begun = len(obedient.done.pressed), len(obedient.done.requested)
-            for number in range(count // len(starts)):
-                for mode in starts:
-                    obedient.mode(mode, f"double click {number}")
-                    page.mouse.click(x + width / 2, y + height / 2)
-                    page.wait_for_timeout(gap_ms)
-                    page.mouse.click(x + width / 2, y + height / 2)
-                    if what in ("hold", "stop"):
-                        until(lambda what=what: obedient.done.pressed[-1:] == [what], what, page)
-            page.wait_for_timeout(100)
-            done = {*obedient.done.pressed[begun[0] :], *obedient.done.requested[begun[1] :]}
-            assert done <= does, (what, done)
-            page.wait_for_timeout(600)
 
 
 def test_a_double_click_on_a_refusal_does_not_fail_the_episode_that_runs(obedient, tab):

@@ -23,6 +23,10 @@ YELLOW = """() => {
 }"""
 
 
+AGAIN_MS = 600
+"""As in buttons.js: until then a click belongs to the one before."""
+
+
 def jpeg(side_px: int, shade: int) -> bytes:
     return cv2.imencode(".jpg", np.full((side_px, side_px, 3), shade, np.uint8))[1].tobytes()
 
@@ -94,6 +98,7 @@ def test_a_press_shows_the_whole_picture_with_the_policys_part_drawn_in(cell: Fa
     until(lambda: not cell.server.whole, "a page that shows the policy's pictures again", page)
     page.locator(".camera button >> nth=0").click()
     until(lambda: shows(192), "the whole picture again", page)
+    page.wait_for_timeout(AGAIN_MS)
     page.locator(".camera button >> nth=0").click()
     until(lambda: shows(64), "the policy's picture again", page)
     until(lambda: not cell.server.whole, "nobody who looks", page)

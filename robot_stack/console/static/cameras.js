@@ -1,4 +1,6 @@
 // What the policy sees, pixel for pixel, and beside it which part of the camera's picture that is.
+import { onPress } from "./buttons.js";
+
 const tiles = [];
 const WHOLE = 64;  // added to a camera's place in the list where an image is whole
 const WHOLE_MS = 1000;  // a whole picture that is older gives way to the policy's: nothing old is shown as if it were new
@@ -58,7 +60,7 @@ export function layCameras(layouts, look) {
     button.append(cropSketch(layout), word);
     button.setAttribute("aria-label", `whole picture of camera ${layout.name}`);
     button.title = "whole picture";
-    button.addEventListener("click", () => {
+    onPress(button, () => {
       if (!whole.delete(layout.name)) whole.add(layout.name);
       press();
     });

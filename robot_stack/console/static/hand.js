@@ -1,5 +1,7 @@
 // The hand that drives a simulated arm: keys, a gamepad, or the two pads on the screen. Said 25 times a second, and at
 // once when something is pressed or let go. The server decides whether anything moves.
+import { Once } from "./buttons.js";
+
 const PERIOD_MS = 40;
 // a key is all or nothing: with Shift it is this share
 const FINE = 0.25;
@@ -54,16 +56,18 @@ export class Hand {
     const grips = document.createElement("div");
     grips.id = "grips";
     const { arms, grips: gripped } = welcome.rights;
+    const once = new Once();  // twice the next of two arms would be the first again
+    const begin = (action) => { if (action !== "next_arm" || once.allows(action)) this.hold(action); };
     const actions = [...(gripped ? ["gripper_close", "gripper_open"] : []), ...(arms.length > 1 ? ["next_arm"] : [])];
     for (const action of actions) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = action.replace("_", " ");
-      button.addEventListener("pointerdown", () => this.hold(action));
+      button.addEventListener("pointerdown", () => begin(action));
       for (const kind of ["pointerup", "pointerleave", "pointercancel"]) {
         button.addEventListener(kind, () => this.letGo(action));
       }
-      button.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) this.hold(action); });
+      button.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.repeat) begin(action); });
       button.addEventListener("keyup", (event) => { if (event.key === "Enter") this.letGo(action); });
       grips.append(button);
     }

@@ -1,5 +1,5 @@
 // Buttons and keys, from the one key table that the server sends. Esc is hold, always, and nothing else.
-import { Once, onKept, onPress } from "./buttons.js";
+import { AGAIN_MS, Once, onKept, onPress } from "./buttons.js";
 
 const NAMES = { " ": "space", Escape: "esc", ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
 const ROOMS = { verdicts: ["success", "failure", "discard"], going: ["stage", "reset_done", "arm", "dismiss"], clearing: ["clear_stop"] };
@@ -37,6 +37,7 @@ export class Keys {
     this.notice = notice;
     this.actions = new Map();
     this.once = new Once();
+    this.enteredMs = -AGAIN_MS;
     this.drives = new Map();
     this.episode = "";
     this.cease = () => {};
@@ -99,9 +100,14 @@ export class Keys {
       event.preventDefault();
       return;
     }
+    const onButton = event.target instanceof HTMLButtonElement;
+    if (name === "enter") {
+      // a second one at once was meant for the button or field of the first, which may be gone
+      if (onButton || writing(event.target)) this.enteredMs = performance.now();
+      else if (performance.now() - this.enteredMs < AGAIN_MS) return;
+    }
     if (writing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
     const action = this.actions.get(name);
-    const onButton = event.target instanceof HTMLButtonElement;
     if (!action || (onButton && name === "enter")) return;
     if (this.hand.takes(action)) {
       event.preventDefault();

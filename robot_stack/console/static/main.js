@@ -1,5 +1,6 @@
 // Puts the parts together: what the server says goes to the screen, what an operator does goes to the server.
 import { set, showBanner, showLost, showSilent } from "./banner.js";
+import { guardPlaces } from "./buttons.js";
 import { layCameras, showCameras, showImage } from "./cameras.js";
 import { layCurve, showCurve, showTime } from "./curve.js";
 import { showEpisodes } from "./episodes.js";
@@ -104,6 +105,7 @@ document.getElementById("gate").addEventListener("submit", (event) => {
   link.enter(tokenIn(field.value));
   field.value = "";
 });
+guardPlaces();
 soundButton(document.getElementById("sound"));
 document.getElementById("copy").addEventListener("click", () => {
   copy(allText()).then(() => notice("copied"), () => notice("the browser does not let a page copy; mark it by hand"));

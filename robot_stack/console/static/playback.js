@@ -1,6 +1,6 @@
 // A finished episode beside the live view, in the episode browser's player, which is loaded when it is first asked for.
 import { KINDS } from "./banner.js";
-import { onPress } from "./buttons.js";
+import { Once, onPress } from "./buttons.js";
 import { outcomeOf } from "./episodes.js";
 
 const NARROW_PX = 700;  // as in console.css: there the panel is longer than the screen
@@ -14,9 +14,10 @@ export class Playback {
     this.turn = 0;
     this.episode = null;
     this.player = null;
+    this.once = new Once();
     at("list").addEventListener("click", (event) => {
       const button = event.target.closest("[data-play]");
-      if (button) this.open(button.dataset.play);
+      if (button && this.once.allows(button.dataset.play)) this.open(button.dataset.play);
     });
     onPress(at("unplay"), () => this.close());
   }
@@ -43,6 +44,7 @@ export class Playback {
       // once it has its full height
       requestAnimationFrame(() => at("playback").scrollIntoView({ block: innerWidth > NARROW_PX ? "nearest" : "start" }));
     } catch (error) {
+      this.once.refused(id);
       if (mine === this.turn) this.notice(error.message);
     }
   }
@@ -61,6 +63,7 @@ export class Playback {
     const { id } = this.episode;
     this.episode = null;
     this.mark();
+    this.once.allows(id);  // the focus goes to its button, where a second Enter would open it again
     document.querySelector(`[data-play="${CSS.escape(id)}"]`)?.focus();
   }
 
