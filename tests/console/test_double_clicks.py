@@ -87,7 +87,7 @@ class Hasty:
         if name == "undo":
             said = Say(episode=DEMO, verdict=(Verdict.SUCCESS, Verdict.FAILURE)[self._turn % 2])
             with desk.locked():
-                desk.obey(desk.seats.writer, said, now_ns, time.time())
+                desk.obey(desk.operator_lock.writer, said, now_ns, time.time())
         elif name == "sit":
             with desk.locked():
                 desk.join("another page", now_ns)
