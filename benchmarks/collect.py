@@ -150,11 +150,17 @@ FIGURES = (
     _figure("robot_side_jitter_ms.policy", "ticks of the control loop, jitter p99, ms", 20),
     _figure("robot_side_jitter_ms.safety", "ticks of the safety filter, jitter p99, ms", 20),
     _figure("console_update_ms.p95", "from a topic to the operator's screen, two cameras, five pages, p95, ms", 150),
+    _figure("console_update_playing_ms.p95", "while the page plays a recorded episode", 150),
+    _figure("console_frame_ms.p50", "from a camera image's stamp to that screen, one page of five drawing, p50, ms"),
+    _figure("console_frame_ms.p95", "p95", 150),
+    _figure("console_frame_playing_ms.p95", "while the page plays a recorded episode", 150),
     _figure("console_cpu_share", "the console's process meanwhile, share of a core", 0.25),
+    _figure("console_cpu_playing_share", "while a page plays a recorded episode", 0.3),
     _figure("console_take_over_ms.p50", "from a key in the page to the first motion of a simulated arm, p50, ms"),
     _figure("console_take_over_ms.p95", "p95", 200),
-    _figure("console_jitter_ms.p99", "ticks of the safety filter meanwhile, jitter p99, ms"),
+    _figure("console_jitter_ms.p99", "ticks of the safety filter, five pages open, jitter p99, ms"),
     _figure("console_jitter_without_ms.p99", "the same with the console standing still"),
+    _figure("console_jitter_added_ms.p99", "what the pages add to it", 0.5),
 )
 
 
