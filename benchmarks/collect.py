@@ -35,6 +35,7 @@ BENCHMARKS = (
     "base",
     "robot_side",
     "console",
+    "report",
 )
 PACKAGES = ("torch", "numpy", "zarr", "grpcio")
 CALL = "import json, sys; from benchmarks.{name} import measure; print('FIGURES', json.dumps(measure({quick})))"
@@ -161,6 +162,9 @@ FIGURES = (
     _figure("console_jitter_ms.p99", "ticks of the safety filter, five pages open, jitter p99, ms"),
     _figure("console_jitter_without_ms.p99", "the same with the console standing still"),
     _figure("console_jitter_added_ms.p99", "what the pages add to it", 0.5),
+    _figure("report_s", "the report of a run of 250 episodes, from the command to its end, median of three, s", 10),
+    _figure("report_imports_s", "of it the imports"),
+    _figure("report_mb", "its page, MB", 10),
 )
 
 
