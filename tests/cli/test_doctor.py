@@ -208,7 +208,7 @@ def test_where_something_is_missing_nobody_waits_for_what_its_rate_would_be(tmp_
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     monkeypatch.chdir(tmp_path)
     unplugged = ("--set", "cell.cameras.front.model=generic_v4l2", "--set", "cell.cameras.front.serial=NOT_HERE")
-    assert main(["doctor", "sim", "--dry", "--seconds", "600", "--set", "cell.dds_domain=78", *unplugged]) == 1
+    assert main(["doctor", "sim", "--dry", "--seconds", "600", "--set", "cell.dds_domain=92", *unplugged]) == 1
     said = capsys.readouterr()
     assert "nothing is heard of camera front: all else is looked at briefly" in said.err
     lines = [" ".join(line.split()) for line in said.out.splitlines()]

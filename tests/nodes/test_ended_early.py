@@ -22,7 +22,7 @@ from rclpy.signals import SignalHandlerOptions  # noqa: E402
 
 from robot_stack.nodes.actor.cell import RosCell  # noqa: E402
 
-DOMAIN = 76
+DOMAIN = 93
 
 
 def test_nothing_of_a_cell_goes_on_that_was_given_up_while_it_waited(tmp_path: Path, monkeypatch) -> None:
