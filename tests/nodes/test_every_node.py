@@ -24,7 +24,7 @@ from robot_stack.nodes.parameters import SIM_TIME  # noqa: E402
 from robot_stack.processes.table import namespace_of  # noqa: E402
 from tests.conformance.conformance_rig import ARM, robot_of  # noqa: E402
 
-DOMAIN = 77
+DOMAIN = 94
 CAMERA = {"camera": "wrist", "pictures": None}
 NODES: dict[str, dict[str, Any]] = {
     "actor.cell_link.CellLink": {},
