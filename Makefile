@@ -68,7 +68,7 @@ $(TORCH): $(VENV)/pyvenv.cfg constraints.txt
 		$(PIP) install --quiet $$torch; \
 	else \
 		echo "1 of 3: $$torch for the CPU, 200 MB: there is no NVIDIA GPU here"; \
-		$(PIP) install --quiet uv; \
+		$(PIP) install --quiet -c constraints.txt uv; \
 		$(BIN)/uv pip install --quiet --python $(BIN)/python --torch-backend cpu $$torch || { \
 			echo "        (the builds for the CPU cannot be reached; as pip finds it, which may be 2.7 GB)"; \
 			$(PIP) install --quiet $$torch; \

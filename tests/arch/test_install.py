@@ -75,7 +75,7 @@ def test_without_ros_wheels_the_rest_is_installed_and_it_is_said(machine: Path) 
 
 def test_without_a_gpu_torch_is_the_build_for_the_cpu(machine: Path) -> None:
     (tool, asked), said = make(machine, ".torch")
-    assert tool == "-m pip install --quiet uv"
+    assert tool == "-m pip install --quiet -c constraints.txt uv"
     assert asked.startswith("pip install --quiet --python ")
     assert "--torch-backend cpu torch==" in asked
     assert "torch==" in said
