@@ -11,6 +11,7 @@ from tests.console.browser_store import ALONE
 RECORD = """
 window.did = [];
 window.downs = [];
+window.enters = [];
 window.made = [];
 (() => {
     const did = (...words) => window.did.push(words.join(" "));
@@ -38,6 +39,9 @@ window.made = [];
         return make(tag, ...rest);
     };
     addEventListener("pointerdown", () => window.downs.push(performance.now()), true);
+    addEventListener("keydown", (event) => {
+        if (event.key === "Enter") window.enters.push(performance.now());
+    }, true);
     addEventListener("DOMContentLoaded", () => {
         const at = (id) => document.getElementById(id);
         const watch = (id, what, say) => {
@@ -64,7 +68,7 @@ window.made = [];
     });
 })();
 """
-"""What a page says and shows goes to `did`, presses to `downs`, and the lines of code that make buttons to `made`."""
+"""What a page says and shows goes to `did`, presses to `downs`, Enter keys to `enters`, and the lines of code that make buttons to `made`."""
 PLACE = """(find) => {
     const button = [...document.querySelectorAll(find)].find((each) => !each.disabled);
     if (!button || !button.checkVisibility({ visibilityProperty: true })) return null;

@@ -42,7 +42,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder = tmp_path_factory.mktemp("flow") / "finished"
     resolved = write_run(folder)
     learner = Learner(folder)
-    stop, left = threading.Event(), []
+    stop, left, delivered = threading.Event(), [], []
 
     def act() -> None:
         cell = build_local_cell(resolved, seed=1)  # in here: a renderer belongs to the thread that made it
@@ -58,7 +58,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         try:
             left.append(Actor(resolved, folder / "actor", cell, cell, client, "actor").run(stop))
         finally:
-            client.close()
+            delivered.append(client.close(timeout_s=20.0))
 
     actor = threading.Thread(target=act, daemon=True)
     actor.start()
@@ -70,6 +70,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         stop.set()
         learner.kill()
         actor.join(30.0)
+    assert delivered == [True], "the copy that is killed would hold steps of this run"
     return Finished(folder=folder, resolved=resolved, status=status, actor_left=left, exit_code=exit_code)
 
 
