@@ -31,6 +31,9 @@ class Surveyed:
     Attributes:
         joints: Topic of joint states -> names in them.
         robot: Name in the robot's description; "" without one.
+        description: The robot's description, a URDF; "" without one, or if it is too long.
+        angles: Joint -> rad, or m of one that slides, as it was heard last; those that are no numbers are left out.
+        moving: Joints that moved while they were listened to.
         images: Topics with images.
         left_out: Number of topics with images that were not listened to, because there were too many.
         commanded: Topics of commands that a controller listens to, by their types.
@@ -41,3 +44,6 @@ class Surveyed:
     images: list[SurveyedImages]
     left_out: int = 0
     commanded: dict[str, str] = field(default_factory=dict)
+    description: str = ""
+    angles: dict[str, float] = field(default_factory=dict)
+    moving: list[str] = field(default_factory=list)

@@ -68,7 +68,8 @@ window.made = [];
     });
 })();
 """
-"""What a page says and shows goes to `did`, presses to `downs`, Enter keys to `enters`, and the lines of code that make buttons to `made`."""
+"""What a page says and shows goes to `did`, presses to `downs`, Enter keys to `enters`, and the lines of code that make
+buttons to `made`."""
 PLACE = """(find) => {
     const button = [...document.querySelectorAll(find)].find((each) => !each.disabled);
     if (!button || !button.checkVisibility({ visibilityProperty: true })) return null;

@@ -73,7 +73,11 @@ class Bench:
         )
 
 
-def ur_drivers(robot: str = "ur5e") -> Surveyed:
+UR_STANDS = (0.3, -1.4, 1.7, -1.9, -1.55, 0.2)
+"""Angles of its joints, rad."""
+
+
+def ur_drivers(robot: str = "ur5e", angles: tuple[float, ...] = UR_STANDS, moving: tuple[str, ...] = ()) -> Surveyed:
     """What a UR's driver and that of one camera publish."""
     jpeg = base64.b64encode(scene_jpeg(720, 1280, 10)).decode()
     images = [
@@ -82,7 +86,14 @@ def ur_drivers(robot: str = "ur5e") -> Surveyed:
     ]
     joints = {"/joint_states": [*UR_JOINTS, "robotiq_85_left_knuckle_joint"]}
     waiting = {"/scaled_joint_trajectory_controller/joint_trajectory": "trajectory_msgs/msg/JointTrajectory"}
-    return Surveyed(joints=joints, robot=robot, images=images, commanded=waiting)
+    return Surveyed(
+        joints=joints,
+        robot=robot,
+        images=images,
+        commanded=waiting,
+        angles=dict(zip(UR_JOINTS, angles)),
+        moving=list(moving),
+    )
 
 
 def so101_bench(home: Path) -> Bench:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from robot_stack.config.teleop import GamepadTeleop, So101LeaderTeleop
 from robot_stack.teleop.connected import ConnectedDevice
 from robot_stack.types.surveyed import Surveyed
 from tests.console.browser_rig import PHONE, WIDE, needs_chromium, picture, says, sync_api, until
-from tests.console.setup_rig import Bench, camera, setting_up, so101_bench, ur_drivers
+from tests.console.setup_rig import UR_STANDS, Bench, camera, setting_up, so101_bench, ur_drivers
 
 pytestmark = [needs_chromium, pytest.mark.long]
 
@@ -154,6 +155,103 @@ def test_a_box_that_leaves_home_is_refused_where_it_is_drawn(ur_page):
     says(page, "#refused", "the home of robot ur5e has its tool at")
     sync_api.expect(page.locator("#write")).to_be_disabled()
     picture(page, "setup_refused")
+
+
+def test_poses_are_kept_as_the_arm_stands_and_episodes_begin_at_one(ur_page, ur_bench, empty_folder):
+    page = ur_page
+    page.select_option("#robot", "ur5e")
+    page.fill("#name", "bench")
+    sync_api.expect(page.locator("#keep")).to_be_disabled()
+    page.click("#where")
+    says(page, "#stands", "Where it stands is not known")
+    page.fill("#domain", "11")
+    ur_bench.drivers[11] = ur_drivers(moving=("elbow_joint",))
+    page.click("#where")
+    says(page, "#stands", "elbow_joint moved while it was looked at")
+    sync_api.expect(page.locator("#keep")).to_be_disabled()
+    assert page.locator("polyline.now").count() == 2, "it is drawn all the same"
+    ur_bench.drivers[11] = ur_drivers()
+    page.click("#where")
+    says(page, "#stands", "m.")
+    tool = [float(each) for each in page.locator("#stands").text_content().split("at ")[1].split(" m")[0].split(", ")]
+    page.fill("#pose", "Above!")
+    page.click("#keep")
+    says(page, "#stands", "cannot be called “Above!”")
+    page.fill("#pose", "above")
+    page.click("#keep")
+    sync_api.expect(page.locator("#begin")).to_have_value("above")
+    page.click("#stretch")
+    high = [page.locator(f"[aria-label='upper corner, {axis} in metres']").input_value() for axis in "xyz"]
+    low = [page.locator(f"[aria-label='lower corner, {axis} in metres']").input_value() for axis in "xyz"]
+    assert all(float(a) < at < float(b) for a, at, b in zip(low, tool, high))
+    ur_bench.drivers[11] = ur_drivers(angles=(0.0, -1.5, 1.4, -1.5, -1.6, 0.0))
+    page.click("#where")
+    sync_api.expect(page.locator("#keep")).to_be_enabled()
+    says(page, "#fits", "Everything fits")
+    picture(page, "setup_poses")
+    for name in ("bin", "spare"):
+        page.fill("#pose", name)
+        page.click("#keep")
+    page.click("[aria-label='forget spare']")
+    says(page, "#files", "poses:")
+    write(page)
+    run = load_checked("bench")
+    assert run.task.reset.start.pose == "above"
+    assert set(run.cell.poses) == {"above", "bin"}
+    assert run.cell.poses["above"].joints_rad == UR_STANDS
+    assert run.cell.poses["above"].position_m == pytest.approx(tool, abs=1e-3)
+    assert run.cell.poses["bin"].joints_rad == (0.0, -1.5, 1.4, -1.5, -1.6, 0.0)
+
+
+def test_nothing_is_kept_while_somebody_looks(ur_page, ur_bench):
+    page = ur_page
+    page.select_option("#robot", "ur5e")
+    page.fill("#domain", "11")
+    page.click("#where")
+    sync_api.expect(page.locator("#keep")).to_be_enabled()
+    page.evaluate("document.getElementById('where').click(); document.getElementById('keep').click()")
+    assert page.locator("#poses li").count() == 0
+    sync_api.expect(page.locator("#keep")).to_be_enabled()
+
+
+def test_another_arm_has_none_of_the_poses(ur_page, ur_bench):
+    page = ur_page
+    page.fill("#domain", "11")
+    page.select_option("#robot", "ur5e")
+    page.click("#where")
+    sync_api.expect(page.locator("#keep")).to_be_enabled()
+    page.click("#keep")
+    page.select_option("#robot", "ur10e")
+    assert page.locator("#poses li").count() == 0
+    sync_api.expect(page.locator("#begin")).to_have_value("")
+    page.select_option("#robot", "xarm6")
+    sync_api.expect(page.locator("#keep")).to_be_disabled()
+    assert page.locator("polyline.now").count() == 0
+
+
+def test_an_so101_is_asked_where_it_stands(tab, tmp_path):
+    bench = so101_bench(tmp_path)
+    calibration = tmp_path / "robots" / "mine.json"
+    calibration.parent.mkdir()
+    names = ["shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"]
+    servos = {
+        name: {"id": number, "drive_mode": 0, "homing_offset": 0, "range_min": 1048, "range_max": 3048}
+        for number, name in enumerate(names, 1)
+    }
+    calibration.write_text(json.dumps(servos))
+    bench.calibrations = [str(calibration)]
+    with setting_up(bench) as url:
+        page = tab(url)
+        page.fill("#name", "desk")
+        page.click("#where")
+        says(page, "#stands", "Its tool is at")
+        page.click("#keep")
+        says(page, "#files", "poses:")
+        del bench.servos[bench.ports[0]]["2"]
+        page.click("#where")
+        says(page, "#stands", "Not all of its servos answer")
+        sync_api.expect(page.locator("#keep")).to_be_disabled()
+        picture(page, "setup_so101_pose")
 
 
 def test_what_is_missing_or_taken_or_twice_is_said_before_anything_is_written(ur_page, ur_bench, empty_folder):

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 
 from robot_stack.config.resolve import load_run
+from robot_stack.types.surveyed import Surveyed
+from robot_stack.workcell.build_arm import build_chain
 from tests.console.browser_store import fetch
-from tests.console.setup_rig import Bench, camera, setting_up, so101_bench, ur_drivers
+from tests.console.setup_rig import UR_STANDS, Bench, camera, setting_up, so101_bench, ur_drivers
 
 JSON = {"Content-Type": "application/json"}
+PORT = "/dev/serial/by-id/usb-1a86_USB_Single_Serial_5A680-if00"
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +49,11 @@ def wish(**other: Any) -> dict[str, Any]:
 def ask(url: str, path: str, body: object, **headers: str) -> tuple[int, Any]:
     code, answer = fetch(url, path, json.dumps(body).encode(), **{**JSON, **headers})
     return code, json.loads(answer) if code == 200 else answer.decode()
+
+
+def kept(joints: list[float], **other: object) -> dict[str, object]:
+    """A pose of a UR5e, as the page sends it."""
+    return {"joints_rad": joints, "position_m": [-0.4, -0.1, 0.5], "quaternion_xyzw": [1.0, 0.0, 0.0, 0.0], **other}
 
 
 def test_what_was_checked_is_what_is_written(url: str, empty_folder: Path) -> None:
@@ -126,6 +137,12 @@ def test_a_serial_number_comes_back_as_it_is_however_yaml_would_read_it(url: str
         ({"table": None, "frame": "world"}, "workspace"),
         ({"arm_port": {"port": "/dev/null", "calibration": "x.json"}}, "servos"),
         ({"more": 1}, "more"),
+        ({"poses": {"start": kept([0.0] * 5)}}, "5 angles, must be 6"),
+        ({"poses": {"start": kept([9.0, -1.4, 1.7, -1.9, -1.55, 0.2])}}, "shoulder_pan_joint is 9.0"),
+        ({"poses": {"start": kept([0.0] * 6, position_m=[0.0, 0.0])}}, "position_m"),
+        ({"poses": {"start": kept([math.nan] * 6)}}, "joints_rad"),
+        ({"poses": {"../start": kept([0.0] * 6)}}, "poses"),
+        ({"start": "start"}, "must be one of the poses"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_nothing_is_written(
@@ -146,6 +163,8 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
         ("api/ros", {"domain": "11"}, 400, "domain"),
         ("api/servos", {"port": "/dev/mem"}, 400, "port '/dev/mem' is not plugged in"),
         ("api/servos", {}, 400, "port"),
+        ("api/servos", {"port": PORT, "robot": "../so101", "calibration": "a"}, 400, "robot"),
+        ("api/servos", {"port": PORT, "robot": "so101_bus", "calibration": "/etc/passwd"}, 400, "is not here"),
         ("api/preview", [], 400, "request"),
     ],
 )
@@ -167,6 +186,85 @@ def test_arms_with_the_same_joints_are_all_offered(url: str) -> None:
     assert [each["model"] for each in found["images"]] == ["generic_topic", "generic_topic"]
     code, found = ask(url, "api/ros", {"domain": 12})
     assert (code, found["joints"], found["speaks"]) == (200, {}, [])
+
+
+def test_an_arm_that_speaks_is_shown_where_it_is_at_home_and_now(url: str) -> None:
+    _, found = ask(url, "api/ros", {"domain": 11})
+    stands = found["stands"]
+    assert set(stands) == {"ur10e", "ur3e", "ur5e"}
+    assert stands["ur5e"]["now"]["joints_rad"] == list(UR_STANDS)
+    run = load_run("ur5e_table")
+    (robot,) = run.robots.values()
+    chain = build_chain(robot)
+    assert chain is not None
+    for where, angles in (("home", robot.home_rad), ("now", UR_STANDS)):
+        told, pose = stands["ur5e"][where], chain.pose(np.array(angles))
+        assert len(told["line_m"]) == 1 + 6 + 1
+        assert np.allclose(told["line_m"][-1], pose.position_m, atol=1e-4)
+        assert np.allclose(told["quaternion_xyzw"], pose.quaternion_xyzw, atol=1e-5)
+        assert np.allclose(np.subtract(told["ahead_m"], told["line_m"][-1]), 0.05 * pose.matrix[:, 2], atol=2e-4)
+    assert found["moving"] == []
+
+
+def test_an_arm_without_kinematics_of_its_own_is_shown_by_the_description_of_its_driver(tmp_path: Path) -> None:
+    (robot,) = load_run("so101_table", ["cell.robot=so101"]).robots.values()
+    joints = [each.name for each in robot.joints]
+    links = ["base_link", *(f"link{number}" for number in range(1, 5)), "gripper_frame_link"]
+    urdf = '<robot name="so101">' + "".join(f'<link name="{link}"/>' for link in links)
+    for joint, parent, child in zip(joints, links, links[1:], strict=False):
+        urdf += (
+            f'<joint name="{joint}" type="revolute"><parent link="{parent}"/><child link="{child}"/>'
+            '<origin xyz="0 0 0.1"/><axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="1" velocity="1"/></joint>'
+        )
+    angles = {joint: 0.1 * number for number, joint in enumerate(joints)}
+    said = Surveyed(joints={"/joint_states": joints}, robot="so101", images=[], angles=angles)
+    broken = replace(said, description=urdf)
+    whole = replace(said, description=urdf + "</robot>")
+    with setting_up(Bench(drivers={1: said, 2: whole, 3: broken, 4: replace(whole, angles={})})) as url:
+        _, found = fetch(url, "api/found")
+        assert next(arm["home"] for arm in json.loads(found)["arms"] if arm["file"] == "so101") is None
+        answers = [ask(url, "api/ros", {"domain": domain})[1]["stands"]["so101"] for domain in (1, 2, 3, 4)]
+    assert [(each["home"] is None, each["now"] is None) for each in answers] == [
+        (True, True), (False, False), (True, True), (False, True),
+    ]  # fmt: skip
+    x, z, turned = 0.0, 0.0, 0.0
+    for angle in [0.0, *list(angles.values())[:-1]]:
+        turned += angle
+        x, z = x + 0.1 * math.sin(turned), z + 0.1 * math.cos(turned)
+    assert answers[1]["now"]["line_m"][-1] == pytest.approx([x, 0.0, z], abs=1e-4)
+
+
+def test_servos_that_answer_say_where_their_arm_is(tmp_path: Path) -> None:
+    bench = so101_bench(tmp_path)
+    calibration = tmp_path / "mine.json"
+    names = ["shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"]
+    servos = {
+        name: {"id": number, "drive_mode": 0, "homing_offset": 0, "range_min": 1048, "range_max": 3048}
+        for number, name in enumerate(names, 1)
+    }
+    calibration.write_text(json.dumps(servos))
+    bench.calibrations = [str(calibration), str(tmp_path / "gone.json")]
+    wanted = {"port": PORT, "robot": "so101_bus", "calibration": str(calibration)}
+    bench.servos[PORT] = {str(number): 2048 + 100 * number for number in range(1, 7)}
+    with setting_up(bench) as url:
+        code, said = ask(url, "api/servos", wanted)
+        assert (code, said["positions"]) == (200, bench.servos[PORT])
+        ticks = [100 * number * 2 * math.pi / 4096 for number in range(1, 6)]
+        assert said["now"]["joints_rad"] == pytest.approx(ticks, abs=1e-4)
+        assert ask(url, "api/servos", {"port": PORT})[1]["now"] is None
+        del bench.servos[PORT]["3"]
+        assert ask(url, "api/servos", wanted)[1]["now"] is None, "one of its joints is not known"
+        code, text = ask(url, "api/servos", {**wanted, "calibration": str(tmp_path / "gone.json")})
+        assert (code in (400, 409), "cannot be read" in text) == (True, True)
+
+
+def test_poses_that_were_kept_are_those_of_the_run(url: str) -> None:
+    poses = {"start": kept([0.3, -1.4, 1.7, -1.9, -1.55, 0.2]), "above_bin": kept([0, -1.5, 1.5, -1.5, -1.5, 0])}
+    assert ask(url, "api/write", wish(poses=poses, start="start"))[0] == 200
+    run = load_run("bench")
+    assert run.task.reset.start is not None
+    assert run.task.reset.start.pose == "start"
+    assert {name: pose.model_dump(mode="json") for name, pose in run.cell.poses.items()} == poses
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:

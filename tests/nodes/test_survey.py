@@ -24,12 +24,14 @@ from robot_stack.types.errors import RobotError
 from tests.servos.sts_emulator import StsBus
 
 DOMAIN = 62
+JOINTS = ["shoulder_pan_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint"]
 DRIVER = """
 import rclpy
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
+turned = 0.0
 rclpy.init()
 node = rclpy.create_node("driver")
 joints = node.create_publisher(JointState, "joint_states", 10)
@@ -45,7 +47,10 @@ node.create_publisher(JointTrajectory, "nobody_controller/joint_trajectory", 10)
 node.create_publisher(String, "chatter", 10).publish(String(data='<robot name="wrong">'))
 
 def say():
-    joints.publish(JointState(name=["shoulder_pan_joint", "elbow_joint"], position=[0.0, 0.0]))
+    global turned
+    turned += 0.01
+    names = ["shoulder_pan_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint"]
+    joints.publish(JointState(name=names, position=[0.5, turned, float("nan")]))
     colour.publish(Image(height=4, width=6, encoding="rgb8", step=18, data=bytes([200, 10, 20] * 24)))
     depth.publish(Image(height=4, width=6, encoding="32FC1", step=24, data=bytes(96)))
     broken.publish(CompressedImage(format="jpeg", data=b"no picture"))
@@ -81,8 +86,13 @@ def driver(folder: Path, domain: int, program: str = DRIVER) -> Iterator[None]:
 def test_drivers_are_found_by_what_they_publish(tmp_path: Path) -> None:
     with claim_domain(DOMAIN, exact=False) as domain, driver(tmp_path, domain):
         found = survey(domain)
-    assert found.joints == {"/joint_states": ["shoulder_pan_joint", "elbow_joint"]}
+    assert found.joints == {"/joint_states": JOINTS}
     assert found.robot == "ur5e"
+    assert found.description.startswith('<?xml version="1.0"?>')
+    assert found.description.endswith("<link/>"), "all of it, for its kinematics"
+    assert set(found.angles) == {"shoulder_pan_joint", "elbow_joint"}, "one is no number, one was not told"
+    assert found.angles["shoulder_pan_joint"] == 0.5
+    assert found.moving == ["elbow_joint"]
     assert found.commanded == {"/arm_controller/joint_trajectory": "trajectory_msgs/msg/JointTrajectory"}
     images = {each.topic: each for each in found.images}
     assert set(images) == {"/front/image_raw", "/depth/image_raw", "/wrist/compressed", "/silent/image_raw"}
@@ -100,7 +110,7 @@ def test_many_cameras_do_not_hide_an_arm(tmp_path: Path) -> None:
     many = DRIVER.replace("def say():", MANY + "def say():")
     with claim_domain(DOMAIN, exact=False) as domain, driver(tmp_path, domain, many):
         found = survey(domain)
-    assert found.joints == {"/joint_states": ["shoulder_pan_joint", "elbow_joint"]}
+    assert found.joints == {"/joint_states": JOINTS}
     assert found.robot == "ur5e"
     assert found.left_out > 10
     assert not [each for each in found.images if each.topic.endswith("compressedDepth")]

@@ -5,8 +5,8 @@
 | GET / and /static/NAME | the page |
 | GET /api/found | what files offer and what is connected now |
 | GET /api/picture?camera=NAME | a picture of a camera without a ROS driver, JPEG |
-| POST /api/ros | what the drivers of a ROS domain publish |
-| POST /api/servos | which servos answer at a serial port, and where they stand |
+| POST /api/ros | what the drivers of a ROS domain publish, and where their arms stand |
+| POST /api/servos | which servos answer at a serial port, and where their arm stands |
 | POST /api/preview | the files as they would be, and what a run would refuse of them |
 | POST /api/write | the files that were written, and what comes next |
 
@@ -16,7 +16,7 @@ Nothing is written before /api/write, and then only below ./hardware_configs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,14 @@ from robot_stack.config.files.library import config_root, search_path
 from robot_stack.console.access import Gate
 from robot_stack.console.browser.asked import asked
 from robot_stack.console.messages import PageError
-from robot_stack.console.setup.asked import AskedCell, Domain, Port
+from robot_stack.console.setup.asked import AskedCell, AskedServos, Domain
 from robot_stack.console.web import BROWSER, HEADERS, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.console.web import STATIC as SHARED
 from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.teleop.connected import ConnectedDevices
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.surveyed import Surveyed
+from robot_stack.workcell.setup.arms import StandingArm, angles_of_servos, first_box, standing_arm
 from robot_stack.workcell.setup.choices import Choices
 from robot_stack.workcell.setup.own_files import check_together, refuse_name, refuse_taken, write_together
 from robot_stack.workcell.setup.plan import PlannedCell, texts_of
@@ -129,7 +130,7 @@ class SetupPage:
         def look() -> dict[str, Any]:
             choices, devices = Choices.of(search_path()), self._looks.devices()
             return {
-                "arms": [{**asdict(arm), "first_box": arm.first_box} for arm in choices.arms],
+                "arms": [{**asdict(arm), "first_box": first_box(arm.home)} for arm in choices.arms],
                 "tasks": [asdict(task) for task in choices.tasks],
                 "teleops": [asdict(device) for device in choices.devices],
                 "safety": choices.safety,
@@ -166,17 +167,30 @@ class SetupPage:
                 "robot": found.robot,
                 "images": images,
                 "speaks": speaks,
+                "stands": await asyncio.to_thread(_stands, speaks, found),
+                "moving": found.moving,
                 "left_out": found.left_out,
                 "commanded": found.commanded,
             }
         )
 
     async def _servos(self, request: Request) -> Response:
-        port = asked(Port, await json_body(request)).port
-        if port not in await asyncio.to_thread(self._looks.ports):
-            raise PageError(f"port {port[:80]!r} is not plugged in, must be one of those listed; look again")
+        wish = asked(AskedServos, await json_body(request))
+        if wish.port not in await asyncio.to_thread(self._looks.ports):
+            raise PageError(f"port {wish.port[:80]!r} is not plugged in, must be one of those listed; look again")
+        calibration = wish.calibration
+        if calibration is not None and calibration not in await asyncio.to_thread(self._looks.calibrations):
+            raise PageError(f"calibration {calibration[:80]!r} is not here, must be one of those listed; look again")
         async with self._looking:
-            return json_answer(dict(await asyncio.to_thread(self._looks.servos, port)))
+            ticks = dict(await asyncio.to_thread(self._looks.servos, wish.port))
+
+        def stand() -> StandingArm | None:
+            if wish.robot is None or calibration is None:
+                return None
+            return standing_arm(wish.robot, angles_of_servos(ticks, Path(calibration)), "", search_path())
+
+        now = await asyncio.to_thread(stand)
+        return json_answer({"positions": ticks, "now": None if now is None else asdict(now)})
 
     # what would be, and is -----------------------------------------------------------------------------------------
     async def _preview(self, request: Request) -> Response:
@@ -194,7 +208,7 @@ class SetupPage:
                 raise ConfigError("\n".join(refused))
             written = await asyncio.to_thread(write_together, texts)
         arms = (await asyncio.to_thread(Choices.of, search_path())).arms
-        guessed = any(arm.file == plan.robot and arm.home_m is None for arm in arms)
+        guessed = any(arm.file == plan.robot and arm.home is None for arm in arms)
         moving = ["calibrate workspace", "doctor --move"] if guessed else ["doctor --move", "calibrate workspace"]
         steps = [f"robot-stack {verb} {plan.name}" for verb in ("show", "doctor", *moving, "record", "up", "deploy")]
         return json_answer({"written": [str(path) for path in written], "next": steps})
@@ -210,3 +224,14 @@ class SetupPage:
         except ConfigError as error:
             return texts, str(error).splitlines()
         return texts, []
+
+
+def _stands(arms: Sequence[str], found: Surveyed) -> dict[str, Any]:
+    """Return arm -> where it is at home and now, and a first guess of its box, by what its driver says."""
+    stands = {}
+    for arm in arms:
+        home = standing_arm(arm, None, found.description, search_path())
+        now = standing_arm(arm, found.angles, found.description, search_path())
+        places = {key: None if each is None else asdict(each) for key, each in (("home", home), ("now", now))}
+        stands[arm] = {**places, "first_box": first_box(home)}
+    return stands

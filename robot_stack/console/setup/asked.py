@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from robot_stack.config.camera import Roi
-from robot_stack.config.cell import Point
+from robot_stack.config.cell import Point, TaughtPose
 from robot_stack.config.files import patterns
 from robot_stack.console.messages import PRINTABLE, PageMessage
 from robot_stack.workcell.setup.plan import PlannedCamera, PlannedCell, PlannedPort
@@ -25,10 +25,19 @@ class Domain(PageMessage):
     domain: Annotated[int, Field(ge=0, le=101)]
 
 
-class Port(PageMessage):
-    """A serial port whose servos are to be asked for their positions."""
+class AskedPort(PageMessage):
+    """A serial port that was chosen, and a calibration file."""
 
     port: Text
+    calibration: Text
+
+
+class AskedServos(PageMessage):
+    """A serial port whose servos are to be asked for their positions, and the arm that they are taken for."""
+
+    port: Text
+    robot: FileName | None = None
+    calibration: Text | None = None
 
 
 class AskedCrop(PageMessage):
@@ -58,13 +67,6 @@ class AskedCamera(PageMessage):
         )
 
 
-class AskedPort(PageMessage):
-    """A serial port that was chosen, and a calibration file."""
-
-    port: Text
-    calibration: Text
-
-
 class AskedCell(PageMessage):
     """Everything that was chosen for a new cell."""
 
@@ -82,6 +84,8 @@ class AskedCell(PageMessage):
     arm_port: AskedPort | None = None
     leader_port: AskedPort | None = None
     found: Annotated[dict[Key, Usb], Field(max_length=4)] = Field(default_factory=dict)
+    poses: Annotated[dict[FileName, TaughtPose], Field(max_length=16)] = Field(default_factory=dict)
+    start: FileName | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> AskedCell:
@@ -89,6 +93,8 @@ class AskedCell(PageMessage):
             raise ValueError("no camera is used yet, must be one at least; choose what a camera is used as")
         if self.arm_port is not None and self.leader_port is not None and self.arm_port.port == self.leader_port.port:
             raise ValueError("arm and leader have one serial port, must have one each; ask which port is which")
+        if self.start is not None and self.start not in self.poses:
+            raise ValueError(f"episodes begin at {self.start!r}, must be one of the poses; choose it again")
         return self
 
     def planned(self) -> PlannedCell:
@@ -107,6 +113,8 @@ class AskedCell(PageMessage):
             arm_port=_port(self.arm_port),
             leader_port=_port(self.leader_port),
             found={tuple(key.split(".")): usb for key, usb in self.found.items()},
+            poses=self.poses,
+            start=self.start,
         )
 
 

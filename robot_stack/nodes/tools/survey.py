@@ -1,6 +1,6 @@
 """`python -m robot_stack.nodes.tools.survey`: what the drivers of a ROS domain publish, as one line of JSON.
 
-It listens for some seconds: names in joint states, the name in the description of a robot, an image of each camera, and
+It listens for some seconds: names and angles in joint states, the description of a robot, an image of each camera, and
 the topics on which controllers wait for commands.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -34,8 +35,11 @@ DEPTHS = ("/compressedDepth", "/theora")
 """Ends of topics whose messages are no pictures, whatever their type says."""
 MOST_JOINTS = 64
 DESCRIBED = re.compile(r"<robot\b[^>]{0,500}?\bname\s*=\s*[\"']([^\"'<>]{1,80})[\"']")
-"""The name is all that is wanted: the description is not parsed, whoever sent it."""
 HEAD = 4096
+LONGEST = 2_000_000
+"""A description with more characters is not handed on."""
+MOVED = 0.005
+"""A joint whose angle has changed by more, in rad or m, moves."""
 LOOK_S = 0.25
 MOST_CONTROLLERS = 32
 COMMANDS = (
@@ -60,13 +64,16 @@ class Surveyor(Node):
         super().__init__("robot_stack_survey", start_parameter_services=False, enable_rosout=False)
         self._heard: dict[str, tuple[Subscription, str]] = {}
         self._joints: dict[str, list[str]] = {}
+        self._angles: dict[str, tuple[float, float, float]] = {}
+        """Joint -> its angle now, and the lowest and highest one."""
         self._robot = ""
+        self._description = ""
         self._images: dict[str, SurveyedImages] = {}
         self._left_out: set[str] = set()
         self._commanded: dict[str, str] = {}
 
     def look(self) -> None:
-        """Subscribe to what is new, and no longer to what has been heard."""
+        """Subscribe to what is new, and no longer to cameras of which there is an image."""
         for topic, kinds in self.get_topic_names_and_types():
             command = next((each for each in kinds if each in COMMANDS), "")
             if command and len(self._commanded) < MOST_CONTROLLERS and self.count_subscribers(topic):
@@ -79,7 +86,7 @@ class Surveyor(Node):
                 self._left_out.add(topic)
                 continue
             self._heard[topic] = (self._listen(topic, kind, LATCHED if KINDS[kind] is String else SAMPLED), kind)
-        for topic in [*self._joints, *self._images]:
+        for topic in self._images:
             subscription, _ = self._heard[topic]
             self.destroy_subscription(subscription)  # images are large, and one is enough
 
@@ -95,25 +102,35 @@ class Surveyor(Node):
             images=images,
             left_out=len(self._left_out),
             commanded=dict(sorted(self._commanded.items())),
+            description=self._description,
+            angles={name: now for name, (now, _, _) in sorted(self._angles.items())},
+            moving=sorted(name for name, (_, low, high) in self._angles.items() if high - low > MOVED),
         )
 
     def _listen(self, topic: str, kind: str, qos: QoSProfile) -> Subscription:
         takes: dict[str, Callable[..., None]] = {
-            "sensor_msgs/msg/JointState": lambda msg: self._move(topic, list(msg.name[:MOST_JOINTS])),
+            "sensor_msgs/msg/JointState": lambda msg: self._move(
+                topic, list(msg.name[:MOST_JOINTS]), list(msg.position[:MOST_JOINTS])
+            ),
             "sensor_msgs/msg/Image": lambda msg: self._see(topic, kind, lambda: (pixels_of(msg), msg.encoding)),
             "sensor_msgs/msg/CompressedImage": lambda msg: self._see(
                 topic, kind, lambda: decode(file_of(msg), msg.format)
             ),
-            "std_msgs/msg/String": lambda msg: self._describe(msg.data[:HEAD]),
+            "std_msgs/msg/String": lambda msg: self._describe(msg.data),
         }
         return self.create_subscription(KINDS[kind], topic, takes[kind], qos)
 
-    def _move(self, topic: str, names: list[str]) -> None:
+    def _move(self, topic: str, names: list[str], angles: list[float]) -> None:
         self._joints[topic] = names
+        for name, angle in zip(names, angles):
+            if math.isfinite(angle):
+                _, low, high = self._angles.get(name, (angle, angle, angle))
+                self._angles[name] = angle, min(low, angle), max(high, angle)
 
     def _describe(self, text: str) -> None:
-        named = DESCRIBED.search(text)
-        self._robot = named[1] if named is not None else self._robot
+        named = DESCRIBED.search(text[:HEAD])
+        if named is not None:
+            self._robot, self._description = named[1], text if len(text) <= LONGEST else ""
 
     def _see(self, topic: str, kind: str, decoded: Callable[[], tuple[np.ndarray, str]]) -> None:
         if topic in self._images:

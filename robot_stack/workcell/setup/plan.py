@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_stack.config.camera import Roi
-from robot_stack.config.cell import Point
+from robot_stack.config.cell import Point, TaughtPose
 from robot_stack.config.files.edit import edited
 from robot_stack.config.files.library import find
 from robot_stack.config.files.loader import load_located
@@ -65,6 +65,8 @@ class PlannedCell:
         arm_port: Of an arm without a ROS driver.
         leader_port: Of a leader arm without a ROS driver.
         found: Keys in the device's file -> "vendor:product" of what is meant there.
+        poses: Name -> a pose that the arm was in.
+        start: The one of them at which episodes begin; None leaves the arm where it is.
     """
 
     name: str
@@ -80,6 +82,8 @@ class PlannedCell:
     arm_port: PlannedPort | None = None
     leader_port: PlannedPort | None = None
     found: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    poses: Mapping[str, TaughtPose] = field(default_factory=dict)
+    start: str | None = None
 
 
 def texts_of(plan: PlannedCell, roots: tuple[Path, ...]) -> dict[tuple[str, str], str]:
@@ -96,6 +100,8 @@ def texts_of(plan: PlannedCell, roots: tuple[Path, ...]) -> dict[tuple[str, str]
     task = load_located(_file("runs", plan.example, roots)).get("task")
     for kind, old in (("runs", plan.example), ("tasks", str(task.value) if task is not None else "")):
         text = renamed(_file(kind, old, roots).read_text(), kind, plan.name)
+        if kind == "tasks" and plan.start is not None:
+            text = edited(text, {("reset", "start"): {"pose": plan.start}})
         texts[kind, plan.name] = headed(text, f"Copied from {old} by robot-stack init.")
     robot = plan.robot
     if plan.arm_port is not None:
@@ -136,6 +142,10 @@ def _cell_lines(plan: PlannedCell, robot: str, teleop: str, models: Mapping[str,
         yield "  " + _line(name, entry)
     if plan.table_z_m is not None:
         yield _line("surroundings", {"table_z_m": plan.table_z_m}) + "   # no part of the arm goes below"
+    if plan.poses:
+        yield "poses:   # as the arm stood"
+    for name, pose in plan.poses.items():
+        yield "  " + _line(name, {key: list(value) for key, value in pose.model_dump().items()})
     yield _line("teleop", teleop)
     yield _line("safety", plan.safety)
     yield _line("dds_domain", plan.dds_domain) + "   # of the drivers' shells too"

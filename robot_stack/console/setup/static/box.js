@@ -1,4 +1,4 @@
-// The box of the tool, drawn from above and from the side; corners are dragged or typed.
+// The box of the tool, drawn from above and from the side, with the arm in it; corners are dragged or typed.
 const SVG = "http://www.w3.org/2000/svg";
 const STEP_M = 0.01, LEAST_M = 0.02;
 const round = (value) => Math.round(value / STEP_M) * STEP_M;
@@ -14,7 +14,9 @@ export class Box {
   constructor(top, side, corners, changed) {
     this.low = [0, 0, 0];
     this.high = [1, 1, 1];
-    this.home = null;
+    this.home = null;  // the arm there, and as it stands now
+    this.now = null;
+    this.poses = new Map();  // name -> the arm there
     this.table = 0;
     this.changed = changed;
     // axis to the right, axis upwards, and their signs on the picture
@@ -49,9 +51,19 @@ export class Box {
     for (const name of ["low", "high"]) this.inputs[name].forEach((input, axis) => { input.value = tidy(this[name][axis]); });
   }
 
-  // metres that a picture shows: the base, the box, home and the table, with a margin
+  // reaches to a place too
+  stretch(place) {
+    place.forEach((value, axis) => {
+      this.low[axis] = Math.min(this.low[axis], tidy(value - STEP_M));
+      this.high[axis] = Math.max(this.high[axis], tidy(value + STEP_M));
+    });
+    this.fill();
+  }
+
+  // metres that a picture shows: the base, the box, arms and the table, with a margin
   reach({ across, up }) {
-    const values = (axis) => [0, this.low[axis], this.high[axis], ...(this.home ? [this.home[axis]] : []), ...(axis === 2 && this.table !== null ? [this.table] : [])];
+    const arms = [this.home, this.now, ...this.poses.values()].filter(Boolean);
+    const values = (axis) => [0, this.low[axis], this.high[axis], ...arms.flatMap((arm) => arm.line_m.map((place) => place[axis])), ...(axis === 2 && this.table !== null ? [this.table] : [])];
     const span = [across, up].map((axis) => [Math.min(...values(axis)), Math.max(...values(axis))]);
     const size = 1.25 * Math.max(0.4, ...span.map(([from, to]) => to - from));
     return { size, middle: span.map(([from, to]) => (from + to) / 2) };
@@ -78,15 +90,24 @@ export class Box {
       svg.replaceChildren(
         ...lines,
         ...(up === 2 && this.table !== null ? [shape("line", { class: "table", x1: -half, x2: half, y1: y(this.table), y2: y(this.table) })] : []),
+        ...[["home", this.home], ["now", this.now]].filter(([, arm]) => arm).map(([name, arm]) => shape("polyline", { class: `arm ${name}`, points: arm.line_m.map((at) => `${x(at[across])},${y(at[up])}`).join(" ") })),
         shape("rect", { class: "base", x: x(0) - dot, y: y(0) - dot, width: 2 * dot, height: 2 * dot }),
         shape("rect", { class: "box", x: left, y: over, width: wide, height: high }),
         ...["low", "high"].map((name) => shape("circle", { class: "grip", "data-name": name, cx: x(this[name][across]), cy: y(this[name][up]), r: 1.3 * dot })),
-        ...(this.home ? [shape("circle", { class: "home", cx: x(this.home[across]), cy: y(this.home[up]), r: dot })] : []),
       );
-      const right = x(0) > 0;
-      const text = shape("text", { x: x(0) + (right ? -1.5 : 1.5) * dot, y: y(0) - 1.5 * dot, "font-size": 2.6 * dot, "text-anchor": right ? "end" : "start" });
-      text.textContent = "base";
-      svg.append(text);
+      const mark = (name, place, ahead, kind) => {
+        const [atX, atY] = [x(place[across]), y(place[up])];
+        if (kind !== "base") svg.append(shape("circle", { class: kind, cx: atX, cy: atY, r: dot }));
+        if (ahead) svg.append(shape("line", { class: kind, x1: atX, y1: atY, x2: x(ahead[across]), y2: y(ahead[up]) }));
+        const right = atX > 0;
+        const text = shape("text", { x: atX + (right ? -1.5 : 1.5) * dot, y: atY - 1.5 * dot, "font-size": 2.2 * dot, "text-anchor": right ? "end" : "start" });
+        text.textContent = name;
+        svg.append(text);
+      };
+      mark("base", [0, 0, 0], null, "base");
+      if (this.home) mark("home", this.home.line_m.at(-1), this.home.ahead_m, "home");
+      if (this.now) mark("now", this.now.line_m.at(-1), this.now.ahead_m, "now");
+      for (const [name, arm] of this.poses) mark(name, arm.line_m.at(-1), arm.ahead_m, "pose");
     }
   }
 

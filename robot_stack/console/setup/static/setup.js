@@ -10,9 +10,10 @@ const HELD = { gamepad: "gamepad", keyboard: "keyboard", "pedal.match": "pedal",
 
 let found = null;
 let cards = [];
-let heard = { joints: {}, images: [], speaks: [], robot: "", commanded: {} };
+let heard = { joints: {}, images: [], speaks: [], robot: "", commanded: {}, stands: {}, moving: [] };
 let positions = {};  // port -> id -> ticks, when it was asked last
 let timer = 0, turn = 0;
+let standing = null;  // the chosen arm, where it was when somebody looked
 let armChosen = false;  // by the operator: what is heard then changes nothing of it
 const box = new Box(at("top"), at("side"), at("corners"), () => changed());
 
@@ -67,7 +68,9 @@ async function listen() {
     layArms(armChosen ? undefined : named);
     layCameras();
     if (at("robot").value !== before) choseArm();
-    else changed();
+    else if (!box.home && home()) placeBox();  // its driver has told its kinematics now
+    layStanding();
+    changed();
   } catch (error) {
     at("heard").textContent = "";
     fail(error);
@@ -97,10 +100,10 @@ function choseArm() {
   const chosen = arm();
   layController();
   layPort("arm-port", chosen.on_port, "arm");
-  box.place(chosen.first_box, chosen.home_m);
-  at("box-said").textContent = chosen.home_m
-    ? "The dot is the tool at home, as the robot's file has it. Draw the box in which the task is done; measure it later with calibrate workspace."
-    : "This robot's file does not tell where its tool is at home: measure the box with calibrate workspace before anything moves.";
+  box.poses.clear();
+  placeBox();
+  layPoses("");
+  layStanding();
   const fits = found.tasks.find(({ feels_force: feels }) => feels === chosen.feels_force) || found.tasks[0];
   at("task").value = fits.run;
   at("safety").value = chosen.on_port && found.safety.includes("so101") ? "so101" : "table";
@@ -146,7 +149,7 @@ async function askServos(answer) {
   for (const port of found.ports) {
     const name = port.split("/").pop();
     try {
-      const now = await post("/api/servos", { port });
+      const { positions: now } = await post("/api/servos", { port });
       const before = positions[port];
       const count = Object.keys(now).length;
       const moved = before && Object.keys(now).some((id) => Math.abs(now[id] - before[id]) > MOVED_TICKS);
@@ -162,6 +165,89 @@ async function askServos(answer) {
 }
 
 const portOf = (id) => at(`${id}-port`) ? { port: at(`${id}-port`).value, calibration: at(`${id}-file`).value } : null;
+
+// Where the arm is --------------------------------------------------------------------------------------------------
+const home = () => arm().home ?? heard.stands[arm().file]?.home ?? null;
+
+function placeBox() {
+  box.place(arm().home ? arm().first_box : heard.stands[arm().file]?.first_box ?? arm().first_box, home());
+  at("box-said").textContent = home()
+    ? "Dashed is the arm at home. Draw the box in which the task is done; measure it later with calibrate workspace."
+    : "This robot's file does not tell where its tool is at home: measure the box with calibrate workspace before anything moves.";
+}
+
+function layStanding() {
+  if (!arm().on_port) show(heard.stands[arm().file]?.now ?? null, heard.moving.filter((joint) => arm().joints.includes(joint)));
+  else show(null, []);
+}
+
+// an arm that moves is drawn, but what it passes is no pose
+function show(where, moving) {
+  standing = moving.length ? null : where;
+  box.now = where;
+  at("stretch").disabled = !where;
+  at("keep").disabled = !standing;
+  const tool = where && where.line_m.at(-1).map((value) => value.toFixed(3)).join(", ");
+  at("stands").textContent = !where ? "This page moves nothing: guide the arm by hand or with its pendant, let it stand, and look; as often as there are places."
+    : moving.length ? `Its tool is at ${tool} m, and ${moving.join(", ")} moved while it was looked at: let it stand, and look again.`
+    : `Its tool is at ${tool} m.`;
+  box.draw();
+}
+
+async function look() {
+  show(null, []);  // where it was before is no pose that it stands in now
+  at("stands").textContent = "Looking …";
+  if (!arm().on_port) {
+    await listen();
+    if (!box.now) at("stands").textContent = "Where it stands is not known: nobody publishes its joints on this domain, or nobody its kinematics.";
+    return;
+  }
+  const chosen = portOf("arm-port");
+  if (!chosen?.port || !chosen.calibration) {
+    at("stands").textContent = "Its servos have no port or no calibration yet: choose both above.";
+    return;
+  }
+  at("where").disabled = true;
+  try {
+    const { now } = await post("/api/servos", { ...chosen, robot: arm().file });
+    show(now, []);
+    if (!now) at("stands").textContent = "Not all of its servos answer: look at power and cables, and at which port is which.";
+  } catch (error) {
+    fail(error);
+  }
+  at("where").disabled = false;
+}
+
+function keep() {
+  const name = at("pose").value.trim();
+  if (!/^[a-z][a-z0-9_]{0,63}$/.test(name)) {
+    at("stands").textContent = `A pose cannot be called “${name}”: it is a-z, 0-9 and _, and begins with a letter.`;
+    return;
+  }
+  const first = !box.poses.size;
+  box.poses.set(name, standing);
+  layPoses(first ? name : undefined);
+  changed();
+}
+
+function layPoses(begin) {
+  const forget = (name) => {
+    box.poses.delete(name);
+    layPoses();
+    changed();
+  };
+  at("poses").replaceChildren(...[...box.poses].map(([name, where]) => {
+    const item = document.createElement("li");
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: "forget" });
+    button.setAttribute("aria-label", `forget ${name}`);
+    button.addEventListener("click", () => forget(name));
+    item.append(`${name}: tool at ${where.line_m.at(-1).map((value) => value.toFixed(3)).join(", ")} m`, button);
+    return item;
+  }));
+  options(at("begin"), [["", "where the arm is"], ...[...box.poses.keys()].map((name) => [name, `at ${name}`])], begin);
+}
+
+const told = (where) => ({ joints_rad: where.joints_rad, position_m: where.line_m.at(-1), quaternion_xyzw: where.quaternion_xyzw });
 
 // Cameras -----------------------------------------------------------------------------------------------------------
 function layCameras() {
@@ -216,6 +302,7 @@ function plan() {
     low: box.low, high: box.high, table: at("has-table").checked ? Number(at("table").value) : null, cameras: used,
     teleop: at("teleop").value, safety: at("safety").value, domain: Number(at("domain").value),
     arm_port: portOf("arm-port"), leader_port: portOf("leader-port"),
+    poses: Object.fromEntries([...box.poses].map(([name, where]) => [name, told(where)])), start: at("begin").value || null,
     found: Object.fromEntries(matches.map((select) => [select.dataset.key, select.value])),
   };
 }
@@ -292,7 +379,7 @@ async function write() {
   }
 }
 
-async function look() {
+async function refresh() {
   try {
     const first = !found;
     found = await get("/api/found");
@@ -322,13 +409,16 @@ async function look() {
 at("gate").addEventListener("submit", (event) => {
   event.preventDefault();
   useToken(at("token").value);
-  look();
+  refresh();
 });
-at("again").addEventListener("click", look);
+at("again").addEventListener("click", refresh);
+at("where").addEventListener("click", look);
+at("keep").addEventListener("click", keep);
+at("stretch").addEventListener("click", () => { box.stretch(box.now.line_m.at(-1)); changed(); });
 at("listen").addEventListener("click", listen);
 at("robot").addEventListener("change", () => { armChosen = true; choseArm(); });
 at("teleop").addEventListener("change", choseDevice);
 at("write").addEventListener("click", write);
 for (const id of ["name", "table", "domain"]) at(id).addEventListener("input", changed);
-for (const id of ["task", "safety", "has-table"]) at(id).addEventListener("change", changed);
-look();
+for (const id of ["task", "safety", "has-table", "begin"]) at(id).addEventListener("change", changed);
+refresh();
