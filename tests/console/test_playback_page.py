@@ -197,8 +197,12 @@ def test_a_refusal_takes_no_place_of_a_stop_that_is_not_confirmed(running, addre
         page.locator(f"[data-play='{DEMO}']").click()
     page.wait_for_timeout(300)
     says(page, "#notice", "STOP is not confirmed")
+    page.locator("#copy").click()
+    page.wait_for_timeout(300)
+    says(page, "#notice", "STOP is not confirmed")
     running.mode(Mode.STOP, "stop pressed (browser)")
     says(page, "#stop", "confirmed")
+    says(page, "#notice", "copied")
     page.locator(f"[data-play='{DEMO}']").click()
     says(page, "#notice", "is broken, must be whole")
 

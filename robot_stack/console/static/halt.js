@@ -11,9 +11,9 @@ const doubted = (what) => `${WORDS[what]} is not confirmed: nobody knows whether
 const clock = () => new Date().toTimeString().slice(0, 8);
 
 export class Halt {
-  constructor(link, notice, withdraw) {
+  constructor(link, say, withdraw) {
     this.link = link;
-    this.notice = notice;
+    this.say = say;
     this.withdraw = withdraw;
     this.pending = new Map();
     this.confirmed = new Set();
@@ -71,7 +71,7 @@ export class Halt {
   doubt(what) {
     this.pending.get(what).told = true;
     this.show(what, "doubt", "NOT CONFIRMED");
-    this.notice(doubted(what));
+    this.say(doubted(what));
   }
 
   // the server is there again: what it may never have heard is sent once more

@@ -30,11 +30,11 @@ const may = ({ rights, asks, stages }, what) => {
 const writing = (element) => element instanceof HTMLElement && element.matches("textarea, input:not([type=range])");
 
 export class Keys {
-  constructor(link, hand, halt, notice) {
+  constructor(link, hand, halt, say) {
     this.link = link;
     this.hand = hand;
     this.halt = halt;
-    this.notice = notice;
+    this.say = say;
     this.actions = new Map();
     this.once = new Once();
     this.enteredMs = -AGAIN_MS;
@@ -88,7 +88,7 @@ export class Keys {
   // nothing but HOLD and STOP is sent to a server that does not answer: it would count when nobody means it any more
   send(message) {
     if (this.link.up) this.link.send(message);
-    else this.notice("Not sent: the server does not answer. Only HOLD and STOP are sent again once it does.");
+    else this.say("Not sent: the server does not answer. Only HOLD and STOP are sent again once it does.");
   }
 
   down(event) {

@@ -18,8 +18,15 @@ const NOTICE_MS = 8000;
 let welcome = null;
 let away = () => {};
 let noticeTimer = 0;
+let waiting = null;  // a sentence, and when it was to be said
 
+// of what nobody has just pressed a key for: it waits while a HOLD or a STOP is said not to be confirmed
 function notice(text) {
+  if (halt.doubts) waiting = { text, ms: performance.now() };
+  else say(text);
+}
+
+function say(text) {
   const element = document.getElementById("notice");
   element.textContent = text;
   element.hidden = false;
@@ -31,6 +38,10 @@ function notice(text) {
 function withdraw(text) {
   const element = document.getElementById("notice");
   if (element.textContent === text) element.hidden = true;
+  if (waiting && !halt.doubts) {
+    if (performance.now() - waiting.ms < NOTICE_MS) say(waiting.text);
+    waiting = null;
+  }
 }
 
 // served to this machine alone, so it is offered to a browser here alone
@@ -94,10 +105,10 @@ const link = new Link({
     isAway(() => showLost(bye, link.awayS, final));
   },
 });
-const halt = new Halt(link, notice, withdraw);
+const halt = new Halt(link, say, withdraw);
 const hand = new Hand(link, (what) => keys.press(what));
-const keys = new Keys(link, hand, halt, notice);
-const playback = new Playback(link, (text) => { if (!halt.doubts) notice(text); });
+const keys = new Keys(link, hand, halt, say);
+const playback = new Playback(link, notice);
 
 document.getElementById("gate").addEventListener("submit", (event) => {
   event.preventDefault();
