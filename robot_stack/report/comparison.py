@@ -31,7 +31,15 @@ from robot_stack.types.transition import EpisodeKind
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 """Lines of different runs differ in print and for every eye."""
-MOST_RUNS = 12
+LOOKS = [
+    (colour, DASHES[(at + turn) % len(DASHES)]) for turn in range(len(DASHES)) for at, colour in enumerate(COLOURS)
+]
+"""Of as many configurations as differ in both."""
+MOST_RUNS = 100
+MOST_NAMED = 4
+"""Runs whose names are the page's title."""
+MOST_INSIDE = 6
+"""Lines whose names have room in the panel."""
 PAGE = "comparison.html"
 PLOT = "comparison.png"
 OF_ONE_RUN = {"run.seed", "cell.learner_address"}
@@ -65,7 +73,7 @@ def write_comparison(folders: Sequence[Path]) -> Path:
     """Write comparison.html and plots/comparison.png into the first folder; returns the page's path.
 
     Args:
-        folders: Of two runs or more; of as many configurations at most as there are colours.
+        folders: Of two runs or more; of as many configurations at most as there are looks of a line.
 
     Raises:
         ConfigError: If they are too few, too many, or one is named twice.
@@ -78,9 +86,9 @@ def write_comparison(folders: Sequence[Path]) -> Path:
         raise ConfigError(f"runs to compare are {', '.join(p.name for p in places)}, must differ; name each once")
     runs = [_read(place, name) for place, name in zip(places, short_names(places))]
     groups = by_configuration(runs)
-    if len(groups) > len(COLOURS):
+    if len(groups) > len(LOOKS):
         raise ConfigError(
-            f"runs to compare are of {len(groups)} configurations, must be of at most {len(COLOURS)}; name fewer"
+            f"runs to compare are of {len(groups)} configurations, must be of at most {len(LOOKS)}; name fewer"
         )
     plot = RunPaths(places[0]).plots / PLOT
     drawn = draw(groups, plot)
@@ -140,15 +148,19 @@ def draw(groups: Sequence[Seeds], path: Path) -> bool:
     trained = [group for group in trained if group]
     if not trained:
         return False
-    sheet = Sheet(path, 2, size=(9.0, 5.8), share_x=True)
+    many = len(trained) > MOST_INSIDE
+    sheet = Sheet(path, 2, size=(9.0, 5.8 + (0.11 * len(trained) if many else 0.0)), share_x=True)
     with sheet as (top, bottom):
         told = [
             lines
-            for group, colour, dash in zip(trained, COLOURS, DASHES, strict=False)
+            for group, (colour, dash) in zip(trained, LOOKS, strict=False)
             for lines in _curves(top, bottom, group, {"color": colour, "linestyle": dash})
         ]
         top.set(ylabel="episodes [%]", ylim=(0, 104), title=f"Success without an operator, last {WINDOW} episodes")
-        top.legend(loc="lower right")
+        if many:
+            bottom.legend(*top.get_legend_handles_labels(), loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+        else:
+            top.legend(loc="lower right")
         bottom.set(ylabel="human steps [%]", xlabel="robot time [min]", title="An operator in control")
         bottom.set_ylim(0, max(10.0, bottom.get_ylim()[1]))
         bottom.set_xlim(left=0)
@@ -236,7 +248,8 @@ def _lines(run: Compared) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...
 
 def render(runs: Sequence[Compared], groups: Sequence[Seeds], plot: Path | None) -> str:
     """Render the page of a comparison as HTML."""
-    title = " beside ".join(escape(run.name) for run in runs)
+    names = [escape(run.name) for run in runs]
+    title = " beside ".join(names) if len(runs) <= MOST_NAMED else f"{len(runs)} runs, from {names[0]} to {names[-1]}"
     curves = ""
     if plot is not None:
         curves = (
@@ -273,7 +286,7 @@ def _table(runs: Sequence[Compared]) -> str:
     for lines in _beside_each_other(runs):
         cells = "".join(f"<td{_class(figure)}>{escape(figure.value)}{_mark(figure)}</td>" for figure in lines)
         rows.append(f"<tr><td>{escape(lines[0].name)}</td>{cells}<td>{escape(lines[0].target)}</td></tr>")
-    return f"<table><tr><th>figure</th>{head}<th>target</th></tr>{''.join(rows)}</table>"
+    return _scrolled("figures", f"<tr><th>figure</th>{head}<th>target</th></tr>{''.join(rows)}")
 
 
 def _beside_each_other(runs: Sequence[Compared]) -> list[list[Figure]]:
@@ -332,7 +345,12 @@ def _differences(runs: Sequence[Compared]) -> str:
     rows = [_row("td", [key, *row]) for key, row in values.items() if len(set(row)) > 1]
     if not rows:
         return "<p>Nothing: the same configuration, to the letter.</p>"
-    return f"<table>{_row('th', ['key', *(run.name for run in runs)])}{''.join(rows)}</table>"
+    return _scrolled("settings", f"{_row('th', ['key', *(run.name for run in runs)])}{''.join(rows)}")
+
+
+def _scrolled(name: str, rows: str) -> str:
+    """Return an HTML table of any width, whose first column stays in view."""
+    return f"<div class='wide first' tabindex=0 role=region aria-label={name}><table>{rows}</table></div>"
 
 
 def _row(tag: str, cells: Sequence[str]) -> str:

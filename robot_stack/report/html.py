@@ -40,7 +40,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 2rem auto; padding: 0 1rem; }
 .headline { margin: 1.2rem 0 .6rem; } .headline strong { display: block; font-size: 2.1rem; line-height: 1.2; }
 .headline span { font-size: 1.05rem; } .advice { margin: .4rem 0 0; padding-left: 1.2rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; } .first th { overflow-wrap: anywhere; min-width: 6rem; }
+.first :is(td, th):first-child { position: sticky; left: 0; background: var(--page); min-width: 11rem; }
 h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; } p { margin: .3rem 0 .8rem; }
 .sub, .caption { color: var(--soft); } .caption { font-size: .88rem; max-width: 80ch; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .9rem; }

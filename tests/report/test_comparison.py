@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli.main import main
-from robot_stack.report.comparison import _read, by_configuration, draw, short_names, write_comparison
+from robot_stack.report.comparison import LOOKS, _read, by_configuration, draw, short_names, write_comparison
 from robot_stack.types.errors import ConfigError, StoreError
 from tests.report.fake_run import write_run
 
@@ -86,7 +86,7 @@ def test_a_run_that_has_not_trained_online_has_figures_and_no_curve(own_run: Pat
     assert "Different tasks: an unknown task, peg_insert" in beside
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "are 1, must be 2 to 12"), (13, "are 13, must be 2 to 12")])
+@pytest.mark.parametrize(("count", "words"), [(1, "are 1, must be 2 to 100"), (101, "are 101, must be 2 to 100")])
 def test_too_few_or_too_many_are_refused(tmp_path: Path, count: int, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         write_comparison([tmp_path / str(number) for number in range(count)])
@@ -135,14 +135,47 @@ def test_another_setting_is_another_configuration(own_run: Path, other_run: Path
     assert "Seeds together" not in page.read_text(encoding="utf-8")
 
 
-def test_more_configurations_than_colours_are_refused(own_run: Path, tmp_path: Path) -> None:
+def changed(run: Path, folder: Path, demos: int, seed: int = 0) -> Path:
+    """A copy of a run, of another configuration or seed."""
+    shutil.copytree(run, folder)
+    text = (run / "run.yaml").read_text()
+    assert "\n    demos: 6" in text
+    assert "\n  seed: 0" in text
+    text = text.replace("\n    demos: 6", f"\n    demos: {demos}").replace("\n  seed: 0", f"\n  seed: {seed}")
+    (folder / "run.yaml").write_text(text)
+    return folder
+
+
+def test_every_run_of_a_study_is_on_the_page(tmp_path: Path) -> None:
+    """Twenty-four of them: eight configurations, three seeds each."""
+    run = tmp_path / "one"
+    write_run(run, demos=3, online=24, stored=0)
+    folders = [
+        changed(run, tmp_path / f"demos{demos}_seed{seed}", demos, seed) for demos in range(3, 11) for seed in range(3)
+    ]
+    page = write_comparison(folders)
+    rows = rows_of(page)
+    assert rows["figure"] == [*(folder.name for folder in folders), "target"]
+    assert rows["run.seed"] == [str(seed) for _ in range(8) for seed in range(3)]
+    assert "<title>24 runs, from demos3_seed0 to demos10_seed2</title>" in page.read_text(encoding="utf-8")
+    assert sum(name.endswith("and 2 more of its kind") for name in rows) == 8
+    told = json.loads((folders[0] / "plots/comparison.json").read_text())
+    assert len(told[0]["curves"]) == 16, "success and human steps of each configuration"
+
+
+def test_lines_of_different_configurations_look_different() -> None:
+    assert len(set(LOOKS)) == len(LOOKS) == 36
+    assert len({colour for colour, _ in LOOKS[:6]}) == 6
+
+
+def test_more_configurations_than_looks_of_a_line_are_refused(own_run: Path, tmp_path: Path) -> None:
     text, folders = (own_run / "run.yaml").read_text(), []
-    for number in range(7):
+    for number in range(37):
         folder = tmp_path / f"demos{number}"
         folder.mkdir()
         (folder / "run.yaml").write_text(text.replace("\n    demos: 6", f"\n    demos: {number + 3}"))
         folders.append(folder)
-    with pytest.raises(ConfigError, match="of 7 configurations, must be of at most 6"):
+    with pytest.raises(ConfigError, match="of 37 configurations, must be of at most 36"):
         write_comparison(folders)
 
 
