@@ -26,6 +26,7 @@ STILL = 1e-5
 """A frame that has moved by less, in m or as an entry of its rotation, is not sent again."""
 COLOURS = {"POLICY": (0, 89, 168), "HUMAN": (230, 159, 0)}
 OTHERS = (112, 119, 125)
+AXES_M = 0.06
 LARGEST_MESH_BYTES = 50_000_000
 EDGES = np.array(
     [(0, 1), (0, 2), (1, 3), (2, 3), (4, 5), (4, 6), (5, 7), (6, 7), (0, 4), (1, 5), (2, 6), (3, 7)]
@@ -75,6 +76,7 @@ class SceneView:
         self._said = self._server.gui.add_markdown("waiting for the cell")
         self._frames: dict[str, tuple[Any, np.ndarray]] = {}
         self._cameras: dict[str, Any] = {}
+        self._axes: dict[str, tuple[Any, Any]] = {}
         self.left_out: list[str] = []
         """Meshes that could not be drawn, a sentence each."""
 
@@ -133,6 +135,23 @@ class SceneView:
                 self._frames[prefix + name] = handle, pose
                 handle.position = pose[:3, 3]
                 handle.wxyz = transforms.SO3.from_matrix(pose[:3, :3]).wxyz
+
+    def axes(self, frames: Mapping[str, np.ndarray]) -> None:
+        """Show frames by their axes and names, at their poses in the cell, shape (4, 4); those of before are gone."""
+        with self._server.atomic():
+            for name in self._axes.keys() - frames.keys():
+                for handle in self._axes.pop(name):
+                    handle.remove()
+            for name, pose in frames.items():
+                if name not in self._axes:
+                    path = f"/frames/{name.replace('/', '_')}"
+                    self._axes[name] = (
+                        self._server.scene.add_frame(path, axes_length=AXES_M, axes_radius=AXES_M / 20),
+                        self._server.scene.add_label(f"{path}/name", name),
+                    )
+                frame, _ = self._axes[name]
+                frame.position = pose[:3, 3]
+                frame.wxyz = transforms.SO3.from_matrix(pose[:3, :3]).wxyz
 
     def box(self, name: str, low: Sequence[float], high: Sequence[float], pose: np.ndarray) -> None:
         """Outline a box, given by two corners in a frame at a pose in the cell."""

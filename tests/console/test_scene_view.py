@@ -121,6 +121,14 @@ def test_a_scene_reaches_the_browser_and_moves_there(view: SceneView, browser) -
         away[1, 3] = 50.0
         view.move({"table": away})
         until(lambda: greens(page) < 500, "the block out of sight", page, DRAWN_MS)
+        bare = greens(page)
+        tag = np.eye(4)
+        tag[:3, 3] = [1.2, 0.0, 0.25]
+        view.axes({"tag_3": tag})
+        until(lambda: greens(page) > bare + 50, "the green axis of a frame", page, DRAWN_MS)
+        picture(page, "scene_axes")
+        view.axes({})
+        until(lambda: greens(page) <= bare, "the axis gone", page, DRAWN_MS)
         view.trail("arm", np.array([[0.0, 0.0, 0.0], [0.0, 0.1, 0.1]]), ["POLICY", "HUMAN"])
         view.see("front", np.zeros((8, 8, 3), np.uint8), np.eye(4), 1.0)
         view.see("front", np.full((8, 8, 3), 9, np.uint8), away, 1.0)

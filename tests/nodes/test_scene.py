@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 pytest.importorskip("viser", reason="no viser on this machine: pip install 'robot-stack[scene]'")
@@ -20,6 +23,7 @@ pytest.importorskip("viser", reason="no viser on this machine: pip install 'robo
 from robot_stack.cli.cell.own_cell import own_cell
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.kinematics.link_tree import LinkTree
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import namespace_of
 from robot_stack.types.shape import Shape
@@ -48,19 +52,20 @@ tool = node.create_publisher(PoseStamped, sys.argv[2] + "/ur5e/tcp_pose", 10)
 camera = node.create_publisher(Image, sys.argv[2] + "/wrist/obs", 10)
 names, angles = sys.argv[3].split(","), [float(each) for each in sys.argv[4].split(",")]
 
+pose, broken = PoseStamped(), PoseStamped()
+pose.pose.position.x, pose.pose.orientation.w = -0.4, 1.0
+broken.pose.orientation.w = 0.0
+good, empty = Image(height=4, width=6, encoding="rgb8", step=18, data=bytes(72)), Image(encoding="rgb8")
+turns = [
+    (JointState(name=names, position=angles), pose, good),
+    (JointState(name=names[:2], position=[float("nan")] * 2), broken, empty),
+    (JointState(name=names, position=[0.0]), pose, Image(height=4, width=6, encoding="bgr8", step=18, data=bytes(72))),
+]
+
 def say():
-    joints.publish(JointState(name=names, position=angles))
-    joints.publish(JointState(name=names[:2], position=[float("nan")] * 2))
-    joints.publish(JointState(name=names, position=[0.0]))
-    pose = PoseStamped()
-    pose.pose.position.x, pose.pose.orientation.w = -0.4, 1.0
-    tool.publish(pose)
-    broken = PoseStamped()
-    broken.pose.orientation.w = 0.0
-    tool.publish(broken)
-    camera.publish(Image(height=4, width=6, encoding="bgr8", step=18, data=bytes(72)))
-    camera.publish(Image(height=0, width=6, encoding="rgb8", step=18))
-    camera.publish(Image(height=4, width=6, encoding="rgb8", step=18, data=bytes(72)))
+    turns.append(turns.pop(0))  # not at once: a reader keeps the newest alone
+    for publisher, msg in zip((joints, tool, camera), turns[-1]):
+        publisher.publish(msg)
 
 node.create_timer(0.05, say)
 rclpy.spin(node)
@@ -75,6 +80,7 @@ class Drawn:
         self.left_out: list[str] = []
         self.shapes: list[Shape] = []
         self.frames: dict[str, np.ndarray] = {}
+        self.free: dict[str, np.ndarray] = {}
         self.boxes: list[str] = []
         self.trails: dict[str, tuple[np.ndarray, Sequence[str]]] = {}
         self.cameras: dict[str, tuple[np.ndarray, float]] = {}
@@ -85,6 +91,9 @@ class Drawn:
 
     def move(self, frames: Mapping[str, np.ndarray], prefix: str = "") -> None:
         self.frames.update({prefix + name: pose for name, pose in frames.items()})
+
+    def axes(self, frames: Mapping[str, np.ndarray]) -> None:
+        self.free = dict(frames)
 
     def box(self, name: str, low: Sequence[float], high: Sequence[float], pose: np.ndarray) -> None:
         self.boxes.append(name)
@@ -168,6 +177,59 @@ def test_a_real_arm_stands_where_its_joints_bring_it(tmp_path: Path) -> None:
     np.testing.assert_allclose(points[-1], [-0.4, 0.0, 0.0], atol=1e-9)
     assert modes[-1] == "POLICY"
     np.testing.assert_allclose(view.cameras["wrist"][0][:3, 3], [-0.4, 0.0, 0.1], atol=1e-9)
+
+
+def of_tf(*frames: tuple[str, str, np.ndarray]) -> Any:
+    """What TF says, with the fields of tf2_msgs/TFMessage, which no wheel has."""
+    from geometry_msgs.msg import TransformStamped
+
+    said = []
+    for parent, frame, pose in frames:
+        stamped = TransformStamped(child_frame_id=frame)
+        stamped.header.frame_id = parent
+        shift, turn = stamped.transform.translation, stamped.transform.rotation
+        shift.x, shift.y, shift.z = pose[:3, 3].tolist()
+        turn.x, turn.y, turn.z, turn.w = Rotation.from_matrix(pose[:3, :3]).as_quat().tolist()
+        said.append(stamped)
+    return SimpleNamespace(transforms=said)
+
+
+def test_links_are_where_tf_has_them_and_what_else_it_tells_is_shown_by_its_axes(tmp_path: Path) -> None:
+    run, view = load_run("ur5e_table", [f"cell.dds_domain={DOMAIN}"]), Drawn()
+    path = tmp_path / "arm.urdf"
+    path.write_text(urdf_of_ur5e(run))
+    joints, chain = [joint.name for joint in run.robots["ur5e"].joints], build_chain(run.robots["ur5e"])
+    assert chain is not None
+    frames = LinkTree(path.read_text(), source="arm").frames(dict(zip(joints, ANGLES)))
+    tag = np.eye(4)
+    tag[:3, 3] = [0.0, 0.0, 0.1]
+    broken = of_tf(("base", "nowhere", np.eye(4)))
+    broken.transforms[0].transform.rotation.w = 0.0
+    with joined(run, tmp_path / "run"):
+        from robot_stack.nodes.tools.listening import listening
+        from robot_stack.nodes.tools.scene import SceneNode
+
+        with listening(lambda: SceneNode(run, namespace_of(run), view, print)) as scene:  # type: ignore[arg-type]
+            node = scene.node
+            node._draw("ur5e", path.read_text(), "arm")
+            told = [
+                ("base_link", "/base", tag),
+                *(("base", link, pose) for link, pose in frames.items() if link != "base"),
+            ]
+            node.take_tf(of_tf(*told), 100.0)
+            node.take_tf(broken, 100.0)
+            node.take_tf(of_tf(("link5", "tag_3", tag), ("base_link", "table", np.eye(4))), math.inf)
+            node.step(round(100.5e9))
+            at_tag, at_table = view.free["tag_3"], view.free["table"]
+            assert set(view.free) == {"tag_3", "table", "base_link"}
+            np.testing.assert_allclose(view.frames["ur5e/link5"], frames["link5"], atol=1e-9)
+            node.step(round(102.0e9))
+            assert set(view.free) == set(), "it no longer says where links are, and all else hangs on them"
+            np.testing.assert_allclose(
+                view.frames["ur5e/link5"][:3, 3], chain.pose(np.zeros(6)).position_m, atol=1e-6
+            )  # as its joints would have it
+    np.testing.assert_allclose(at_tag, frames["link5"] @ tag, atol=1e-9)
+    np.testing.assert_allclose(at_table, np.linalg.inv(tag), atol=1e-9)
 
 
 def test_a_simulated_cell_is_drawn_as_the_simulator_has_it(tmp_path: Path) -> None:

@@ -1,21 +1,25 @@
 """A listener for `robot-stack scene` that brings a view of the cell to what its processes and drivers say.
 
-A simulated cell is drawn as the simulator has it. A real arm is drawn from its URDF, in the places to which its joint
-states bring it; without one its tool alone is shown.
+A simulated cell is drawn as the simulator has it. A real arm is drawn from its URDF, in the places to which TF or its
+joint states bring it; without one its tool alone is shown. Other frames that TF tells are shown by their axes.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import math
 import os
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import String
 
@@ -25,6 +29,7 @@ from robot_stack.config.kinematics import UrdfFile, UrdfTopic
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.robot import RobotConfig
 from robot_stack.console.scene_view import SceneView
+from robot_stack.control.kinematics.frame_graph import FrameGraph
 from robot_stack.control.kinematics.link_tree import LinkTree
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_from_msg, mode_from_text, pose_from_msg, vector_from_msg
@@ -47,6 +52,11 @@ FOV_RAD = 1.0
 """Taken for a real camera, whose lens nobody has told."""
 DESCRIPTION = "/robot_description"
 SLICE_S = 0.05
+MOVING = QoSProfile(depth=100)
+FIXED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+"""As tf2 listens."""
+MOST_AXES = 60
+"""Frames that are drawn: more hide the cell."""
 
 
 class SceneNode(Node):
@@ -69,6 +79,7 @@ class SceneNode(Node):
         self._trees: dict[str, LinkTree] = {}
         self._angles: dict[str, dict[str, float]] = {name: {} for name in run.arms}
         self._trails: dict[str, deque[tuple[np.ndarray, str]]] = {name: deque(maxlen=TRAIL) for name in run.arms}
+        self._frames = FrameGraph()
         self._due = Due(SHOWN_HZ)
         simulated = run.simulated
         self._scene = _Simulated(self, run, view) if simulated else None
@@ -77,6 +88,8 @@ class SceneNode(Node):
         else:
             for name, arm in run.arms.items():
                 self._describe(name, arm)
+            if importlib.util.find_spec("tf2_msgs") is not None:  # only with an installed ROS
+                self._listen_to_tf()
         middles = []
         for name, arm in run.arms.items():
             middle = np.array([*arm.workspace.min_m, 2.0]) + np.array([*arm.workspace.max_m, 0.0])
@@ -96,15 +109,57 @@ class SceneNode(Node):
             return
         if self._scene is not None:
             self._scene.step()
-        for name, tree in self._trees.items():
-            frames = tree.frames(self._angles[name])
-            base = frames.get(_base_link(self._run.arms[name].robot), np.eye(4))
-            root = self._bases[name] @ np.linalg.inv(base)
-            self._view.move({link: root @ pose for link, pose in frames.items()}, f"{name}/")
+        if self._scene is None:
+            self._stand(now_ns / 1e9)
         for name, trail in self._trails.items():
             self._view.trail(name, np.array([point for point, _ in trail]), [mode for _, mode in trail])
         who = self._mode or "nobody speaks yet"
         self._view.say(f"**{who}**\n\n{self._prompt}" if self._prompt else f"**{who}**")
+
+    def _stand(self, now_s: float) -> None:
+        """Bring links to where TF has them, else to where the joints do, and show what else TF tells."""
+        others: dict[str, np.ndarray] = {}
+        drawn: set[str] = set()
+        for name, arm in self._run.arms.items():
+            base_link = _base_link(arm.robot)
+            told = self._frames.seen_from(base_link, now_s)
+            others |= {frame: self._bases[name] @ pose for frame, pose in told.items()}
+            drawn.add(base_link)
+            tree = self._trees.get(name)
+            if tree is not None:
+                links = tree.frames(self._angles[name])
+                drawn |= links.keys()
+                to_base = np.linalg.inv(links.get(base_link, np.eye(4)))
+                in_base = {link: told.get(link, to_base @ pose) for link, pose in links.items()}
+                self._view.move({link: self._bases[name] @ pose for link, pose in in_base.items()}, f"{name}/")
+        free = sorted(others.keys() - drawn)[:MOST_AXES]
+        self._view.axes({frame: others[frame] for frame in free})
+
+    def _listen_to_tf(self) -> None:
+        from tf2_msgs.msg import TFMessage
+
+        self.create_subscription(TFMessage, "/tf", lambda msg: self.take_tf(msg, time.monotonic()), MOVING)
+        self.create_subscription(TFMessage, "/tf_static", lambda msg: self.take_tf(msg, math.inf), FIXED)
+
+    def take_tf(self, msg: Any, heard_s: float) -> None:
+        """Take what a message of TF tells: `transforms`, each a TransformStamped.
+
+        Args:
+            msg: The message.
+            heard_s: When it came, by the monotonic clock; infinity if it holds for ever.
+        """
+        for each in msg.transforms:
+            shift, turn = each.transform.translation, each.transform.rotation
+            try:
+                pose = Pose(
+                    position_m=np.array([shift.x, shift.y, shift.z]),
+                    quaternion_xyzw=np.array([turn.x, turn.y, turn.z, turn.w]),
+                )
+            except SpecError:
+                continue  # whoever obeys such a frame refuses it by name; here it is not drawn
+            self._frames.hang(
+                each.child_frame_id.lstrip("/"), each.header.frame_id.lstrip("/"), _transform(pose), heard_s
+            )
 
     def _describe(self, name: str, arm: RunArm) -> None:
         """Draw an arm once its URDF is known."""
