@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 
 def voc(values: np.ndarray) -> float:
@@ -19,6 +18,8 @@ def voc(values: np.ndarray) -> float:
     values = np.asarray(values, dtype=np.float64)
     if len(values) < 2 or np.ptp(values) == 0 or not np.isfinite(values).all():
         return float("nan")
+    from scipy.stats import rankdata  # half a second, which reports and processes that ask for no rank need not wait
+
     return float(np.corrcoef(rankdata(values), np.arange(len(values)))[0, 1])
 
 
