@@ -239,7 +239,7 @@ def image_from_msg(msg: Image) -> np.ndarray:
         SpecError: If it is no tightly packed rgb8 image.
     """
     size = msg.height * msg.width * 3
-    if msg.encoding != "rgb8" or len(msg.data) != size:
+    if msg.encoding != "rgb8" or not size or len(msg.data) != size:
         raise SpecError(f"image is {msg.encoding} of {len(msg.data)} bytes, must be rgb8 of {size}; fix its sender")
     return np.frombuffer(msg.data, np.uint8).reshape(msg.height, msg.width, 3).copy()
 

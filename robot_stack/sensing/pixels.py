@@ -14,6 +14,9 @@ import numpy as np
 
 from robot_stack.types.errors import SpecError
 
+LARGE_PX = 320
+"""From this width on an image loses nothing that is seen with half of its colours."""
+
 
 def png_of(image: np.ndarray) -> bytes:
     """Return the PNG file of an RGB image, uint8, shape (H, W, 3)."""
@@ -22,11 +25,13 @@ def png_of(image: np.ndarray) -> bytes:
 
 
 def jpeg_of(image: np.ndarray) -> bytes:
-    """Encode an RGB image, uint8, shape (H, W, 3), as a JPEG with its colours at full resolution.
+    """Encode an RGB image, uint8, shape (H, W, 3), as a JPEG: a small one with its colours at full resolution.
 
-    Small images lose them otherwise.
+    It loses them otherwise. A large one has half of it, which takes half the time and half the bytes.
     """
-    words = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
+    small = image.shape[1] < LARGE_PX
+    sampling = cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444 if small else cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420
+    words = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, sampling]
     _, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), words)
     return encoded.tobytes()
 

@@ -109,6 +109,9 @@ def test_an_image_of_another_encoding_or_size_is_refused():
     msg.encoding, msg.data = "rgb8", array("B", bytes(11))
     with pytest.raises(SpecError, match="11 bytes"):
         c.image_from_msg(msg)
+    msg.height, msg.data = 0, array("B")
+    with pytest.raises(SpecError, match="0 bytes"):
+        c.image_from_msg(msg)
 
 
 @given(twists, st.booleans(), st.integers(-1, 1), st.booleans())

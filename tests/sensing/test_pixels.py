@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.sensing.pixels import LAYOUTS, decode, layout_of, to_rgb, view_of
+from robot_stack.sensing.pixels import LARGE_PX, LAYOUTS, decode, jpeg_of, layout_of, to_rgb, view_of
 from robot_stack.types.errors import SpecError
 
 RGB = np.random.default_rng(0).integers(0, 256, (6, 5, 3), dtype=np.uint8)
@@ -127,3 +127,19 @@ def test_a_sixteen_bit_png_is_refused_in_words() -> None:
     file = cv2.imencode(".png", np.zeros((4, 4), np.uint16))[1].reshape(-1)
     with pytest.raises(SpecError, match="uint16 with 1 channels, must have 8 bits"):
         decode(file, "png")
+
+
+@pytest.mark.parametrize(("width", "wrong"), [(64, 6.0), (640, 12.0)])
+def test_a_jpeg_shows_what_the_image_does(width: int, wrong: float) -> None:
+    y, x = np.mgrid[:width, :width]
+    image = np.stack([255 * x // width, 255 * y // width, np.full_like(x, 90)], -1).astype(np.uint8)
+    image[:, width // 2 :: 16] = [240, 20, 20]  # stripes of colour
+    image = cv2.blur(image, (4, 4)) if width >= LARGE_PX else image
+    back = cv2.cvtColor(cv2.imdecode(np.frombuffer(jpeg_of(image), np.uint8), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    assert np.abs(back.astype(int) - image).mean() < wrong
+
+
+def test_a_large_jpeg_is_as_small_as_half_of_its_colours_make_it() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (LARGE_PX, LARGE_PX, 3), np.uint8)
+    large, small = len(jpeg_of(noise)), len(jpeg_of(noise[:, : LARGE_PX - 8]))
+    assert large < 0.7 * small
