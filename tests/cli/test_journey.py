@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 from robot_stack.cli.main import main
 from robot_stack.processes.prepared_run import free_address
 from robot_stack.runs.beginning import Beginning
+from robot_stack.transport.spool import Spool
+from tests.flow.flow_rig import newest, stored, wait_for
 
 SMALL = (
     "cell.dds_domain=77",
@@ -139,6 +143,40 @@ def test_the_commands_of_it_all_were_within_the_limits(terminal: Terminal, capsy
     for log in logs:
         assert main(["check-log", str(log)]) == 0
         assert capsys.readouterr().out
+
+
+def test_after_ctrl_c_the_learner_has_every_step_of_the_episode_that_was_running(terminal: Terminal) -> None:
+    folder = terminal.here / "runs/whole"
+    process = terminal.call("up", "peg_insert", "--folder", "runs/whole")
+
+    def running() -> str:
+        assert process.poll() is None, process.communicate()
+        name, episode = newest(folder) or ("", None)
+        return name if episode is not None and episode.end is None and episode.length >= 10 else ""
+
+    try:
+        wait_for(online(folder), "online training", START_S)
+        name = wait_for(running, "an episode that runs", START_S)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=START_S)
+    finally:
+        process.kill()
+    assert process.returncode == 0, said[-3000:]
+    episodes = stored(folder)
+    assert [each for each, episode in episodes.items() if episode.end is None] == []
+    assert episodes[name].length >= 10
+    (spooled,) = (folder / "actor").glob("*.spool")
+    spool = Spool(spooled)
+    spool.open()
+    try:
+        assert spool.released == spool.end > 0, "acknowledged, all of it"
+    finally:
+        spool.close()
+
+
+def online(folder: Path) -> Callable[[], bool]:
+    """Whether an online episode has begun."""
+    return lambda: any((folder / "store" / "episodes").glob("*-online-*.zarr"))
 
 
 def test_up_does_it_all_on_one_machine(terminal: Terminal) -> None:
