@@ -12,8 +12,8 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.curve import Curve
 from robot_stack.console.episodes import EpisodeList
 from robot_stack.console.figures import Diagnosed, Facts
-from robot_stack.console.learning import Learning
 from robot_stack.console.verdicts import Verdicts, operator_label
+from robot_stack.runs.learning import Learning
 from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
 from robot_stack.runs.stage import Stage
 from robot_stack.types.command import Mode

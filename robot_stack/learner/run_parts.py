@@ -62,7 +62,13 @@ def open_parts(resolved: ResolvedRun, folder: Path, wandb_mode: str) -> RunParts
         ConfigError: If a setting of the learning side does not fit.
     """
     spec, settings, paths = resolved.spec(), learning_settings(resolved), RunPaths(folder)
-    metrics = MetricsLog(paths.metrics, wandb_mode=wandb_mode, run_name=folder.name, config=resolved.document())
+    metrics = MetricsLog(
+        paths.metrics,
+        wandb_mode=wandb_mode,
+        run_name=folder.name,
+        config=resolved.document(),
+        rate_hz=resolved.run.rate_hz,
+    )
     store = EpisodeStore(paths.store.root, spec, resolved.task.name)
     statistics = EpisodeStatistics(spec.rate_hz, [turn.id for turn in resolved.task.turns])
     scorer = Scorer(lambda: success_rule(resolved.task, spec), gate=settings.reward.gate)

@@ -14,13 +14,15 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from robot_stack.disk.jsonl import JsonLines, mapping, read_jsonl
+from robot_stack.runs.learning import Learning
 from robot_stack.runs.rows import FitReport, MetricsRow, UpdateRow
 from robot_stack.types.errors import ConfigError
 
 _ROW: TypeAdapter[MetricsRow] = TypeAdapter(Annotated[MetricsRow, Field(discriminator="kind")])
 _UPDATE_FIELDS = {each.name for each in fields(UpdateRow)}
-AXES = {"update": "updates", "reward_fit": "online_episodes"}
-"""Kind of row -> the value that its panels have from left to right; the others go by row."""
+CURVES = "learning"
+AXES = {CURVES: "robot_min", "update": "updates", "reward_fit": "online_episodes"}
+"""Section of panels -> the value that they have from left to right; the others go by row."""
 
 
 def usual_wandb_mode() -> str:
@@ -37,7 +39,15 @@ class MetricsLog:
         ConfigError: If wandb is asked for and not installed.
     """
 
-    def __init__(self, path: Path, *, wandb_mode: str = "disabled", run_name: str = "", config: Any = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        wandb_mode: str = "disabled",
+        run_name: str = "",
+        config: Any = None,
+        rate_hz: float = 10.0,
+    ) -> None:
         if wandb_mode != "disabled" and find_spec("wandb") is None:
             raise ConfigError(f"wandb is missing, must be there to be {wandb_mode}; pip install 'robot-stack[wandb]'")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,6 +57,7 @@ class MetricsLog:
         """Rows that the disk refused since the newest one it took."""
         self._lock = threading.Lock()
         self._wandb: Any = None
+        self._learning: Learning | None = None
         if wandb_mode != "disabled":
             import wandb
 
@@ -62,6 +73,9 @@ class MetricsLog:
             )
             for kind, axis in AXES.items():
                 self._wandb.define_metric(f"{kind}/*", step_metric=f"{kind}/{axis}")
+            self._learning = Learning(rate_hz)
+            for row in read_rows(path).rows:  # a run that goes on has its robot time behind it
+                self._learning.row(row)
 
     def log(self, row: MetricsRow) -> None:
         """Write one row; numpy scalars become numbers, NaN becomes null."""
@@ -70,7 +84,8 @@ class MetricsLog:
             self._write({**values, "lost_rows": self.lost} if self.lost else values)
             if self._wandb is not None:
                 numbers = {f"{row.kind}/{name}": v for name, v in values.items() if isinstance(v, (int, float))}
-                self._wandb.log(numbers)
+                curves = self._learning.row(row) if self._learning is not None else {}
+                self._wandb.log(numbers | {f"{CURVES}/{name}": value for name, value in curves.items()})
 
     def _write(self, row: dict[str, Any]) -> None:
         """Write a row whole, on a line of its own.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from robot_stack.console.learning import MOST_POINTS, Learning
+from robot_stack.runs.learning import MOST_POINTS, Learning
 from robot_stack.runs.rows import EndRow, MetricsRow
 from robot_stack.types.transition import EpisodeKind
 from tests.console.page_rig import FakeCell, trained

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,7 @@ from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import EpisodeRow, UpdateRow
 from robot_stack.types.transition import EpisodeKind
 log = MetricsLog(Path({path!r}), wandb_mode="offline", run_name="monday", config={{"task": {{"name": "peg_insert"}}}})
-log.log(UpdateRow(updates=100, env_steps=20, metrics={{"q": 0.4375}}))
+log.log(UpdateRow(updates=100, env_steps=20, metrics={{"q": 0.4375, "q_gradient": 1.0, "imitation_gradient": 3.0}}))
 log.log(
     EpisodeRow(
         episode_id="000004-online-a", episode_kind=EpisodeKind.ONLINE, success=True, steps=57, duration_s=5.7
@@ -38,7 +40,22 @@ def test_rows_of_numbers_and_the_configuration_are_in_the_offline_run(tmp_path: 
     content = file.read_bytes()
     for text in (b"peg_insert", b"update/q", b"0.4375", b"update/*", b"update/updates", b"episode/steps"):
         assert text in content, text
+    for text in (b"learning/*", b"learning/robot_min", b"learning/alone", b"learning/human", b"learning/q_share"):
+        assert text in content, text
     assert b"000004-online-a" not in content  # only numbers have panels
+
+
+def test_robot_time_goes_on_with_the_run(tmp_path: Path) -> None:
+    """Each of the two processes logs an episode of 57 steps at 10 Hz behind 20 steps that were known."""
+    for _ in range(2):
+        program = PROGRAM.format(path=str(tmp_path / "metrics.jsonl"))
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    found = [
+        json.loads(value)
+        for file in sorted((tmp_path / "wandb").glob("offline-run-*/run-monday.wandb"))
+        for value in re.findall(rb"learning/robot_min\W{1,4}?([0-9.]{3,20})", file.read_bytes())
+    ]
+    assert found[-1] == pytest.approx(114 / 600, abs=1e-6), found
 
 
 def test_without_wandb_a_run_goes_on_with_its_own_file_unless_it_is_asked_for(

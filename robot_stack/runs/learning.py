@@ -18,6 +18,8 @@ NEWEST = 20
 MOST_POINTS = 300
 """Of a longer curve every n-th point is shown, and the last."""
 Point = tuple[float | None, ...]
+EPISODE_CURVES = ("success", "alone", "human")
+UPDATE_CURVES = ("q", "q_share")
 
 
 class Learning:
@@ -37,20 +39,27 @@ class Learning:
         self.version = 0
         """Counts up at each change."""
 
-    def row(self, row: MetricsRow) -> None:
-        """Take in what the learner logged; rows of other kinds change nothing."""
+    def row(self, row: MetricsRow) -> dict[str, float]:
+        """Take in what the learner logged; rows of other kinds change nothing.
+
+        Returns:
+            What it adds to the curves: their names, and minutes of robot time as `robot_min`; {} if it adds nothing.
+        """
+        names: tuple[str, ...] = ()
+        point: Point = ()
         if isinstance(row, UpdateRow):
             self._env_steps = row.env_steps
-            point = (self._minutes(row.env_steps), row.metrics.get("q"), row.q_share)
-            if point[1] is not None or point[2] is not None:
+            if row.metrics.get("q") is not None or row.q_share is not None:
+                names, point = UPDATE_CURVES, (self._minutes(row.env_steps), row.metrics.get("q"), row.q_share)
                 self._updates.append(point)
-                self.version += 1
         elif isinstance(row, EpisodeRow) and row.episode_kind is EpisodeKind.ONLINE:
             self._steps = max(self._steps + row.steps, self._env_steps)  # more where the log was read from its middle
             if not row.goes_back:
                 self._newest.append(row)
-                self._episodes.append((self._minutes(self._steps), *self._shares()))
-                self.version += 1
+                names, point = EPISODE_CURVES, (self._minutes(self._steps), *self._shares())
+                self._episodes.append(point)
+        self.version += bool(point)
+        return {name: value for name, value in zip(("robot_min", *names), point) if value is not None}
 
     def to_json(self) -> dict[str, Any]:
         """Return the curves as they are sent to the page; times in minutes of robot time, shares in [0, 1]."""
