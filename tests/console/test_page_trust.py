@@ -377,6 +377,26 @@ def test_a_run_that_ends_says_how_and_keeps_its_report(cell, tab, tmp_path):
     picture(page, "ended")
 
 
+def test_when_the_cell_has_stopped_a_hold_is_no_more_in_doubt(cell, tab):
+    with served(cell) as url:
+        cell.mode(Mode.READY)
+        page = tab(url)
+        word(page, "READY")
+        page.keyboard.press("Escape")
+        says(page, "#hold", "NOT CONFIRMED")
+        says(page, "#notice", "HOLD is not confirmed")
+        with cell.desk.locked():
+            cell.desk.heard.stage = Stage(name=StageName.EVALUATING, text="20 held-out resets", share=0.4)
+        cell.tell()
+        word(page, "EVALUATION")
+        sync_api.expect(page.locator("#hold")).not_to_contain_text("CONFIRMED")
+        sync_api.expect(page.locator("#notice")).to_be_hidden()
+        page.keyboard.press("Escape")
+        page.wait_for_timeout(2000)
+        sync_api.expect(page.locator("#hold")).not_to_contain_text("CONFIRMED")
+        assert cell.done.pressed.count("hold") == 2, "it is sent all the same"
+
+
 CONTRAST = """() => {
     const parse = (text) => { const v = text.match(/[\\d.]+/g).map(Number); return v.length < 4 ? [...v, 1] : v; };
     const light = ([r, g, b]) => {

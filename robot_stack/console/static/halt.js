@@ -11,10 +11,11 @@ const doubted = (what) => `${WORDS[what]} is not confirmed: nobody knows whether
 const clock = () => new Date().toTimeString().slice(0, 8);
 
 export class Halt {
-  constructor(link, say, withdraw) {
+  // `settle()` is called when `doubts` may have changed
+  constructor(link, settle) {
     this.link = link;
-    this.say = say;
-    this.withdraw = withdraw;
+    this.settle = settle;
+    this.over = false;
     this.pending = new Map();
     this.confirmed = new Set();
     for (const what of Object.keys(WORDS)) {
@@ -25,8 +26,11 @@ export class Halt {
 
   takes(what) { return what in WORDS; }
 
-  // whether a press is said not to be confirmed: no other sentence may take the place of that
-  get doubts() { return [...this.pending.values()].some((press) => press.told); }
+  // what is said of presses that are not confirmed; after a while their buttons alone say it
+  get doubts() {
+    const fresh = [...this.pending].filter(([, press]) => press.told && performance.now() - press.sinceMs < KEPT_MS);
+    return fresh.map(([what]) => doubted(what)).join(" ");
+  }
 
   // the caps of the keys, from the server's key table
   lay(keys) {
@@ -35,9 +39,12 @@ export class Halt {
   }
 
   press(what) {
-    this.pending.set(what, { n: this.link.press(what), sinceMs: performance.now(), taken: false, told: false });
+    const n = this.link.press(what);
+    if (this.over) return;  // no cell is left that could confirm it
+    const told = Boolean(this.pending.get(what)?.told);  // pressed again, it is as doubtful as before
+    this.pending.set(what, { n, sinceMs: performance.now(), taken: false, told });
     this.confirmed.delete(what);
-    this.show(what, "sent", "sent");
+    if (!told) this.show(what, "sent", "sent");
     if (!this.link.up) this.doubt(what);
   }
 
@@ -46,32 +53,38 @@ export class Halt {
     for (const press of this.pending.values()) if (press.n === n) press.taken = true;
   }
 
-  state(mode) {
+  state(mode, over) {
+    this.over = over;
+    if (over) {
+      for (const what of this.pending.keys()) this.show(what, "", "");
+      this.pending.clear();
+    }
     for (const [what, press] of this.pending) {
       if (!press.taken || !STANDS[what].includes(mode)) continue;
       this.pending.delete(what);
       this.confirmed.add(what);
       this.show(what, "confirmed", `confirmed ${clock()}`);
-      this.withdraw(doubted(what));
     }
     for (const what of this.confirmed) {
       if (STANDS[what].includes(mode)) continue;
       this.confirmed.delete(what);
       this.show(what, "", "");
     }
+    this.settle();
   }
 
   look() {
     for (const [what, press] of this.pending) {
       if (!press.told && performance.now() - press.sinceMs > CONFIRM_MS) this.doubt(what);
     }
+    this.settle();
   }
 
   // said on the button, where it stays until the press is confirmed, and in a sentence
   doubt(what) {
     this.pending.get(what).told = true;
     this.show(what, "doubt", "NOT CONFIRMED");
-    this.say(doubted(what));
+    this.settle();
   }
 
   // the server is there again: what it may never have heard is sent once more

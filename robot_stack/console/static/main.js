@@ -10,40 +10,13 @@ import { Hand } from "./hand.js";
 import { Keys } from "./keys.js";
 import { showLearning } from "./learning.js";
 import { Link, tokenIn } from "./link.js";
+import { Notices } from "./notices.js";
 import { Playback } from "./playback.js";
 import { keepReport } from "./report.js";
 import { soundButton } from "./tone.js";
 
-const NOTICE_MS = 8000;
 let welcome = null;
 let away = () => {};
-let noticeTimer = 0;
-let waiting = null;  // a sentence, and when it was to be said
-
-// of what nobody has just pressed a key for: it waits while a HOLD or a STOP is said not to be confirmed
-function notice(text) {
-  if (halt.doubts) waiting = { text, ms: performance.now() };
-  else say(text);
-}
-
-function say(text) {
-  const element = document.getElementById("notice");
-  element.textContent = text;
-  element.hidden = false;
-  clearTimeout(noticeTimer);
-  noticeTimer = setTimeout(() => { element.hidden = true; }, NOTICE_MS);
-}
-
-// what is no longer so is not left standing
-function withdraw(text) {
-  const element = document.getElementById("notice");
-  if (element.textContent === text) element.hidden = true;
-  if (waiting && !halt.doubts) {
-    if (performance.now() - waiting.ms < NOTICE_MS) say(waiting.text);
-    waiting = null;
-  }
-}
-
 // served to this machine alone, so it is offered to a browser here alone
 function showScene(address) {
   const link = document.getElementById("scene");
@@ -76,7 +49,7 @@ const link = new Link({
       const now = parts.now;
       hand.writes = now.writer === link.name;
       showBanner(now, welcome, link.name);
-      halt.state(now.banner.mode);
+      halt.state(now.banner.mode, Boolean(now.over));
       keys.show(now, link.name);
       if (!now.over) showCameras(now.cameras);
       showFigures(now.figures);
@@ -96,7 +69,7 @@ const link = new Link({
     if (parts.log) showLog(parts.log);
   },
   image: showImage,
-  notice,
+  notice: (text) => notices.later(text),
   taken(n) { halt.taken(n); },
   silent() { isAway(() => showSilent(link.awayS)); },
   lost(bye, final) {
@@ -105,10 +78,11 @@ const link = new Link({
     isAway(() => showLost(bye, link.awayS, final));
   },
 });
-const halt = new Halt(link, say, withdraw);
+const notices = new Notices(document.getElementById("notice"), () => halt.doubts);
+const halt = new Halt(link, () => notices.settle());
 const hand = new Hand(link, (what) => keys.press(what));
-const keys = new Keys(link, hand, halt, say);
-const playback = new Playback(link, notice);
+const keys = new Keys(link, hand, halt, (text) => notices.say(text));
+const playback = new Playback(link, (text) => notices.later(text));
 
 document.getElementById("gate").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -119,7 +93,7 @@ document.getElementById("gate").addEventListener("submit", (event) => {
 guardPlaces();
 soundButton(document.getElementById("sound"));
 document.getElementById("copy").addEventListener("click", () => {
-  copy(allText()).then(() => notice("copied"), () => notice("the browser does not let a page copy; mark it by hand"));
+  copy(allText()).then(() => notices.say("copied"), () => notices.say("the browser does not let a page copy; mark it by hand"));
 });
 setInterval(() => away(), 500);
 link.open();
