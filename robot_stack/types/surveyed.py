@@ -31,9 +31,10 @@ class Surveyed:
     Attributes:
         joints: Topic of joint states -> names in them.
         robot: Name in the robot's description; "" without one.
-        description: The robot's description, a URDF; "" without one, or if it is too long.
-        angles: Joint -> rad, or m of one that slides, as it was heard last; those that are no numbers are left out.
-        moving: Joints that moved while they were listened to.
+        descriptions: Topic -> a robot's description, a URDF; one that is too long is left out.
+        angles: Topic of joint states -> joint -> rad, or m of one that slides, as it was heard last; those that are no
+            numbers are left out.
+        moving: Topic of joint states -> joints that moved while they were listened to.
         images: Topics with images.
         left_out: Number of topics with images that were not listened to, because there were too many.
         commanded: Topics of commands that a controller listens to, by their types.
@@ -44,6 +45,6 @@ class Surveyed:
     images: list[SurveyedImages]
     left_out: int = 0
     commanded: dict[str, str] = field(default_factory=dict)
-    description: str = ""
-    angles: dict[str, float] = field(default_factory=dict)
-    moving: list[str] = field(default_factory=list)
+    descriptions: dict[str, str] = field(default_factory=dict)
+    angles: dict[str, dict[str, float]] = field(default_factory=dict)
+    moving: dict[str, list[str]] = field(default_factory=dict)

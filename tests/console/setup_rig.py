@@ -49,6 +49,8 @@ class Bench:
     drivers: dict[int, Surveyed] = field(default_factory=dict)
     servos: dict[str, dict[str, int]] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
+    limp: int = 0
+    """Ticks by which servo 2 gives way from look to look."""
 
     def picture(self, camera: ConnectedCamera, model: str) -> bytes:
         if camera.name in self.busy:
@@ -58,6 +60,8 @@ class Bench:
     def ask(self, port: str) -> Mapping[str, int]:
         if port not in self.servos:
             raise RobotError(f"{port} cannot be asked, plug it in")
+        if self.limp:
+            self.servos[port]["2"] += self.limp
         return dict(self.servos[port])
 
     def looks(self) -> Looks:
@@ -91,8 +95,8 @@ def ur_drivers(robot: str = "ur5e", angles: tuple[float, ...] = UR_STANDS, movin
         robot=robot,
         images=images,
         commanded=waiting,
-        angles=dict(zip(UR_JOINTS, angles)),
-        moving=list(moving),
+        angles={"/joint_states": dict(zip(UR_JOINTS, angles)), "/leader/joint_states": dict.fromkeys(UR_JOINTS, 1.0)},
+        moving={"/joint_states": list(moving), "/leader/joint_states": UR_JOINTS},
     )
 
 

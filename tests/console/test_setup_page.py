@@ -163,7 +163,7 @@ def test_poses_are_kept_as_the_arm_stands_and_episodes_begin_at_one(ur_page, ur_
     page.fill("#name", "bench")
     sync_api.expect(page.locator("#keep")).to_be_disabled()
     page.click("#where")
-    says(page, "#stands", "Where it stands is not known")
+    says(page, "#stands", "Where it stands is not known: nobody publishes its joints")
     page.fill("#domain", "11")
     ur_bench.drivers[11] = ur_drivers(moving=("elbow_joint",))
     page.click("#where")
@@ -193,6 +193,7 @@ def test_poses_are_kept_as_the_arm_stands_and_episodes_begin_at_one(ur_page, ur_
         page.fill("#pose", name)
         page.click("#keep")
     page.click("[aria-label='forget spare']")
+    sync_api.expect(page.locator("[aria-label='forget above']")).to_be_focused()
     says(page, "#files", "poses:")
     write(page)
     run = load_checked("bench")
@@ -201,6 +202,19 @@ def test_poses_are_kept_as_the_arm_stands_and_episodes_begin_at_one(ur_page, ur_
     assert run.cell.poses["above"].joints_rad == UR_STANDS
     assert run.cell.poses["above"].position_m == pytest.approx(tool, abs=1e-3)
     assert run.cell.poses["bin"].joints_rad == (0.0, -1.5, 1.4, -1.5, -1.6, 0.0)
+
+
+def test_a_box_that_was_drawn_stays_when_the_arm_is_looked_at(ur_page):
+    page = ur_page
+    page.select_option("#robot", "ur5e")
+    page.fill("[aria-label='upper corner, z in metres']", "0.7")
+    page.fill("#domain", "11")
+    page.click("#where")
+    says(page, "#stands", "Its tool is at")
+    sync_api.expect(page.locator("[aria-label='upper corner, z in metres']")).to_have_value("0.7")
+    sync_api.expect(page.locator("#side")).to_have_attribute(
+        "aria-label", "the box, the arm at home, the arm now, from the side"
+    )
 
 
 def test_nothing_is_kept_while_somebody_looks(ur_page, ur_bench):
@@ -221,9 +235,16 @@ def test_another_arm_has_none_of_the_poses(ur_page, ur_bench):
     page.click("#where")
     sync_api.expect(page.locator("#keep")).to_be_enabled()
     page.click("#keep")
+    says(page, "#stands", "Kept as “start”")
+    page.click("#keep")
+    says(page, "#stands", "There is a pose “start” already")
     page.select_option("#robot", "ur10e")
     assert page.locator("#poses li").count() == 0
     sync_api.expect(page.locator("#begin")).to_have_value("")
+    page.click("#where")
+    sync_api.expect(page.locator("#keep")).to_be_enabled()
+    page.fill("#domain", "12")
+    sync_api.expect(page.locator("#keep")).to_be_disabled()
     page.select_option("#robot", "xarm6")
     sync_api.expect(page.locator("#keep")).to_be_disabled()
     assert page.locator("polyline.now").count() == 0
@@ -247,6 +268,15 @@ def test_an_so101_is_asked_where_it_stands(tab, tmp_path):
         says(page, "#stands", "Its tool is at")
         page.click("#keep")
         says(page, "#files", "poses:")
+        page.select_option("#arm-port-port", bench.ports[1])
+        assert page.locator("#poses li").count() == 0
+        sync_api.expect(page.locator("#keep")).to_be_disabled()
+        page.select_option("#arm-port-port", bench.ports[0])
+        bench.limp = 10
+        page.click("#where")
+        says(page, "#stands", "shoulder_lift moved while it was looked at")
+        sync_api.expect(page.locator("#keep")).to_be_disabled()
+        bench.limp = 0
         del bench.servos[bench.ports[0]]["2"]
         page.click("#where")
         says(page, "#stands", "Not all of its servos answer")

@@ -203,7 +203,8 @@ def test_an_arm_that_speaks_is_shown_where_it_is_at_home_and_now(url: str) -> No
         assert np.allclose(told["line_m"][-1], pose.position_m, atol=1e-4)
         assert np.allclose(told["quaternion_xyzw"], pose.quaternion_xyzw, atol=1e-5)
         assert np.allclose(np.subtract(told["ahead_m"], told["line_m"][-1]), 0.05 * pose.matrix[:, 2], atol=2e-4)
-    assert found["moving"] == []
+    assert stands["ur5e"]["topic"] == "/joint_states", "where its file expects them, whoever else speaks of such joints"
+    assert stands["ur5e"]["moving"] == []
 
 
 def test_an_arm_without_kinematics_of_its_own_is_shown_by_the_description_of_its_driver(tmp_path: Path) -> None:
@@ -217,15 +218,19 @@ def test_an_arm_without_kinematics_of_its_own_is_shown_by_the_description_of_its
             '<origin xyz="0 0 0.1"/><axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="1" velocity="1"/></joint>'
         )
     angles = {joint: 0.1 * number for number, joint in enumerate(joints)}
-    said = Surveyed(joints={"/joint_states": joints}, robot="so101", images=[], angles=angles)
-    broken = replace(said, description=urdf)
-    whole = replace(said, description=urdf + "</robot>")
-    with setting_up(Bench(drivers={1: said, 2: whole, 3: broken, 4: replace(whole, angles={})})) as url:
+    topic, own = robot.joint_states, robot.kinematics.topic  # type: ignore[union-attr]
+    said = Surveyed(joints={topic: joints}, robot="so101", images=[], angles={topic: angles})
+    broken = replace(said, descriptions={own: urdf})
+    whole = replace(said, descriptions={own: urdf + "</robot>", "/leader/robot_description": "<robot/>"})
+    far = replace(said, descriptions={own: urdf.replace("0 0 0.1", "0 0 1e308") + "</robot>"})
+    leader = replace(whole, angles={"/leader/joint_states": angles})
+    drivers = {1: said, 2: whole, 3: broken, 4: replace(whole, angles={}), 5: far, 6: leader}
+    with setting_up(Bench(drivers=drivers)) as url:
         _, found = fetch(url, "api/found")
         assert next(arm["home"] for arm in json.loads(found)["arms"] if arm["file"] == "so101") is None
-        answers = [ask(url, "api/ros", {"domain": domain})[1]["stands"]["so101"] for domain in (1, 2, 3, 4)]
+        answers = [ask(url, "api/ros", {"domain": domain})[1]["stands"]["so101"] for domain in drivers]
     assert [(each["home"] is None, each["now"] is None) for each in answers] == [
-        (True, True), (False, False), (True, True), (False, True),
+        (True, True), (False, False), (True, True), (False, True), (True, True), (False, True),
     ]  # fmt: skip
     x, z, turned = 0.0, 0.0, 0.0
     for angle in [0.0, *list(angles.values())[:-1]]:
@@ -251,7 +256,11 @@ def test_servos_that_answer_say_where_their_arm_is(tmp_path: Path) -> None:
         assert (code, said["positions"]) == (200, bench.servos[PORT])
         ticks = [100 * number * 2 * math.pi / 4096 for number in range(1, 6)]
         assert said["now"]["joints_rad"] == pytest.approx(ticks, abs=1e-4)
-        assert ask(url, "api/servos", {"port": PORT})[1]["now"] is None
+        assert said["moving"] == []
+        assert set(ask(url, "api/servos", {"port": PORT})[1]) == {"positions"}
+        bench.limp = 10
+        assert ask(url, "api/servos", wanted)[1]["moving"] == ["shoulder_lift"]
+        bench.limp = 0
         del bench.servos[PORT]["3"]
         assert ask(url, "api/servos", wanted)[1]["now"] is None, "one of its joints is not known"
         code, text = ask(url, "api/servos", {**wanted, "calibration": str(tmp_path / "gone.json")})

@@ -88,11 +88,13 @@ def test_drivers_are_found_by_what_they_publish(tmp_path: Path) -> None:
         found = survey(domain)
     assert found.joints == {"/joint_states": JOINTS}
     assert found.robot == "ur5e"
-    assert found.description.startswith('<?xml version="1.0"?>')
-    assert found.description.endswith("<link/>"), "all of it, for its kinematics"
-    assert set(found.angles) == {"shoulder_pan_joint", "elbow_joint"}, "one is no number, one was not told"
-    assert found.angles["shoulder_pan_joint"] == 0.5
-    assert found.moving == ["elbow_joint"]
+    description = found.descriptions["/robot_description"]
+    assert description.startswith('<?xml version="1.0"?>')
+    assert description.endswith("<link/>"), "all of it, for its kinematics"
+    angles = found.angles["/joint_states"]
+    assert set(angles) == {"shoulder_pan_joint", "elbow_joint"}, "one is no number, one was not told"
+    assert angles["shoulder_pan_joint"] == 0.5
+    assert found.moving == {"/joint_states": ["elbow_joint"]}
     assert found.commanded == {"/arm_controller/joint_trajectory": "trajectory_msgs/msg/JointTrajectory"}
     images = {each.topic: each for each in found.images}
     assert set(images) == {"/front/image_raw", "/depth/image_raw", "/wrist/compressed", "/silent/image_raw"}

@@ -37,12 +37,14 @@ from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.teleop.connected import ConnectedDevices
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.surveyed import Surveyed
-from robot_stack.workcell.setup.arms import StandingArm, angles_of_servos, first_box, standing_arm
+from robot_stack.workcell.setup.arms import angles_of_servos, first_box, joint_topic, standing_arm
 from robot_stack.workcell.setup.choices import Choices
 from robot_stack.workcell.setup.own_files import check_together, refuse_name, refuse_taken, write_together
 from robot_stack.workcell.setup.plan import PlannedCell, texts_of
 
 STATIC = Path(__file__).with_name("static")
+STILL_TICKS = 4
+"""A servo that has turned by more between two looks moves; a third of a degree."""
 C920, ANY_CAMERA = "logitech_c920", "generic_v4l2"
 """Files of the cameras that a device without a ROS driver is taken for."""
 RAW, COMPRESSED = "generic_topic", "generic_compressed_topic"
@@ -168,7 +170,6 @@ class SetupPage:
                 "images": images,
                 "speaks": speaks,
                 "stands": await asyncio.to_thread(_stands, speaks, found),
-                "moving": found.moving,
                 "left_out": found.left_out,
                 "commanded": found.commanded,
             }
@@ -183,14 +184,17 @@ class SetupPage:
             raise PageError(f"calibration {calibration[:80]!r} is not here, must be one of those listed; look again")
         async with self._looking:
             ticks = dict(await asyncio.to_thread(self._looks.servos, wish.port))
-
-        def stand() -> StandingArm | None:
             if wish.robot is None or calibration is None:
-                return None
-            return standing_arm(wish.robot, angles_of_servos(ticks, Path(calibration)), "", search_path())
+                return json_answer({"positions": ticks})
+            again = dict(await asyncio.to_thread(self._looks.servos, wish.port))
+        moving = [id for id in ticks if abs(again.get(id, ticks[id]) - ticks[id]) > STILL_TICKS]
 
-        now = await asyncio.to_thread(stand)
-        return json_answer({"positions": ticks, "now": None if now is None else asdict(now)})
+        def stand(robot: str, calibration: str) -> dict[str, Any]:
+            names = angles_of_servos(dict.fromkeys(moving, 0), Path(calibration))
+            now = standing_arm(robot, angles_of_servos(again, Path(calibration)), {}, search_path())
+            return {"now": None if now is None else asdict(now), "moving": sorted(names)}
+
+        return json_answer({"positions": again, **await asyncio.to_thread(stand, wish.robot, calibration)})
 
     # what would be, and is -----------------------------------------------------------------------------------------
     async def _preview(self, request: Request) -> Response:
@@ -230,8 +234,11 @@ def _stands(arms: Sequence[str], found: Surveyed) -> dict[str, Any]:
     """Return arm -> where it is at home and now, and a first guess of its box, by what its driver says."""
     stands = {}
     for arm in arms:
-        home = standing_arm(arm, None, found.description, search_path())
-        now = standing_arm(arm, found.angles, found.description, search_path())
+        topic = joint_topic(arm, search_path())
+        home = standing_arm(arm, None, found.descriptions, search_path())
+        now = standing_arm(arm, found.angles.get(topic, {}), found.descriptions, search_path())
         places = {key: None if each is None else asdict(each) for key, each in (("home", home), ("now", now))}
-        stands[arm] = {**places, "first_box": first_box(home)}
+        stands[arm] = {
+            **places, "first_box": first_box(home), "topic": topic, "moving": found.moving.get(topic, []),
+        }  # fmt: skip
     return stands

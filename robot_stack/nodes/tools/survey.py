@@ -64,10 +64,10 @@ class Surveyor(Node):
         super().__init__("robot_stack_survey", start_parameter_services=False, enable_rosout=False)
         self._heard: dict[str, tuple[Subscription, str]] = {}
         self._joints: dict[str, list[str]] = {}
-        self._angles: dict[str, tuple[float, float, float]] = {}
-        """Joint -> its angle now, and the lowest and highest one."""
+        self._angles: dict[str, dict[str, tuple[float, float, float]]] = {}
+        """Topic -> joint -> its angle now, and the lowest and highest one."""
         self._robot = ""
-        self._description = ""
+        self._descriptions: dict[str, str] = {}
         self._images: dict[str, SurveyedImages] = {}
         self._left_out: set[str] = set()
         self._commanded: dict[str, str] = {}
@@ -102,9 +102,12 @@ class Surveyor(Node):
             images=images,
             left_out=len(self._left_out),
             commanded=dict(sorted(self._commanded.items())),
-            description=self._description,
-            angles={name: now for name, (now, _, _) in sorted(self._angles.items())},
-            moving=sorted(name for name, (_, low, high) in self._angles.items() if high - low > MOVED),
+            descriptions=self._descriptions,
+            angles={topic: {name: now for name, (now, _, _) in seen.items()} for topic, seen in self._angles.items()},
+            moving={
+                topic: sorted(name for name, (_, low, high) in seen.items() if high - low > MOVED)
+                for topic, seen in self._angles.items()
+            },
         )
 
     def _listen(self, topic: str, kind: str, qos: QoSProfile) -> Subscription:
@@ -116,21 +119,23 @@ class Surveyor(Node):
             "sensor_msgs/msg/CompressedImage": lambda msg: self._see(
                 topic, kind, lambda: decode(file_of(msg), msg.format)
             ),
-            "std_msgs/msg/String": lambda msg: self._describe(msg.data),
+            "std_msgs/msg/String": lambda msg: self._describe(topic, msg.data),
         }
         return self.create_subscription(KINDS[kind], topic, takes[kind], qos)
 
     def _move(self, topic: str, names: list[str], angles: list[float]) -> None:
         self._joints[topic] = names
+        seen = self._angles.setdefault(topic, {})
         for name, angle in zip(names, angles):
             if math.isfinite(angle):
-                _, low, high = self._angles.get(name, (angle, angle, angle))
-                self._angles[name] = angle, min(low, angle), max(high, angle)
+                _, low, high = seen.get(name, (angle, angle, angle))
+                seen[name] = angle, min(low, angle), max(high, angle)
 
-    def _describe(self, text: str) -> None:
+    def _describe(self, topic: str, text: str) -> None:
         named = DESCRIBED.search(text[:HEAD])
-        if named is not None:
-            self._robot, self._description = named[1], text if len(text) <= LONGEST else ""
+        self._robot = named[1] if named is not None else self._robot
+        if named is not None and len(text) <= LONGEST:
+            self._descriptions[topic] = text
 
     def _see(self, topic: str, kind: str, decoded: Callable[[], tuple[np.ndarray, str]]) -> None:
         if topic in self._images:

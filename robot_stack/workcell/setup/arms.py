@@ -16,7 +16,7 @@ from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.control.drivers.feetech import calibrations_of
 from robot_stack.control.kinematics.chain import Chain
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.workcell.build_arm import build_chain, described_chain, joint_names
 
@@ -106,30 +106,46 @@ def known_arms(roots: tuple[Path, ...]) -> tuple[KnownArm, ...]:
 
 
 def standing_arm(
-    file: str, angles: Mapping[str, float] | None, description: str, roots: tuple[Path, ...]
+    file: str, angles: Mapping[str, float] | None, descriptions: Mapping[str, str], roots: tuple[Path, ...]
 ) -> StandingArm | None:
     """Return an arm at given angles of its joints; None if nobody tells its kinematics or one of the angles.
 
     Args:
         file: Name of the arm's file in robots/.
         angles: Joint -> rad; None for the arm's home.
-        description: The URDF that its driver publishes; "" without one.
+        descriptions: Topic -> the URDF that a driver publishes there.
         roots: Configuration folders.
     """
-    path = find("robots", file, roots)
     try:
-        robot = load(path, ROBOTS) if path is not None else None
-        if not isinstance(robot, DriverRobot):
+        robot = _robot(file, roots)
+        if robot is None:
             return None
         chain = build_chain(robot)
-        if chain is None and isinstance(robot.kinematics, UrdfTopic) and description:
-            chain = described_chain(robot, robot.kinematics, description, source=robot.kinematics.topic)
-    except ConfigError:
+        if chain is None and isinstance(robot.kinematics, UrdfTopic):
+            topic = robot.kinematics.topic
+            text = descriptions.get(topic, "")
+            chain = described_chain(robot, robot.kinematics, text, source=topic) if text else None
+        names = joint_names(robot)
+        if chain is None or (angles is not None and not set(names) <= angles.keys()):
+            return None
+        return StandingArm.of(chain, np.array(robot.home_rad if angles is None else [angles[name] for name in names]))
+    except (ConfigError, SpecError):
         return None  # `show` and the running cell tell of it by name
-    names = joint_names(robot)
-    if chain is None or (angles is not None and not set(names) <= angles.keys()):
-        return None
-    return StandingArm.of(chain, np.array(robot.home_rad if angles is None else [angles[name] for name in names]))
+
+
+def joint_topic(file: str, roots: tuple[Path, ...]) -> str:
+    """Return the topic on which an arm's file expects the angles of its joints; "" if it expects them on none."""
+    try:
+        robot = _robot(file, roots)
+    except ConfigError:
+        return ""
+    return robot.joint_states if robot is not None and robot.over_topics else ""
+
+
+def _robot(file: str, roots: tuple[Path, ...]) -> DriverRobot | None:
+    path = find("robots", file, roots)
+    robot = load(path, ROBOTS) if path is not None else None
+    return robot if isinstance(robot, DriverRobot) else None
 
 
 def angles_of_servos(ticks: Mapping[str, int], calibration: Path) -> dict[str, float]:

@@ -75,6 +75,8 @@ export class Box {
       if (!view.held) view.shown = this.reach(view);  // the scale stays while a corner is dragged
       const { size, middle } = view.shown;
       const x = (value) => sign * (value - middle[0]), y = (value) => middle[1] - value;
+      const seen = ["the box", ...(this.home ? ["the arm at home"] : []), ...(this.now ? ["the arm now"] : []), ...[...this.poses.keys()].map((name) => `the pose ${name}`)];
+      svg.setAttribute("aria-label", `${seen.join(", ")}, from ${up === 2 ? "the side" : "above"}`);
       svg.setAttribute("viewBox", `${-size / 2} ${-size / 2} ${size} ${size}`);
       const lines = [];
       const half = size / 2;

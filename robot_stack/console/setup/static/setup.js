@@ -10,12 +10,13 @@ const HELD = { gamepad: "gamepad", keyboard: "keyboard", "pedal.match": "pedal",
 
 let found = null;
 let cards = [];
-let heard = { joints: {}, images: [], speaks: [], robot: "", commanded: {}, stands: {}, moving: [] };
+let heard = { joints: {}, images: [], speaks: [], robot: "", commanded: {}, stands: {} };
 let positions = {};  // port -> id -> ticks, when it was asked last
 let timer = 0, turn = 0;
+let boxChosen = false;  // by the operator: it is not laid anew
 let standing = null;  // the chosen arm, where it was when somebody looked
 let armChosen = false;  // by the operator: what is heard then changes nothing of it
-const box = new Box(at("top"), at("side"), at("corners"), () => changed());
+const box = new Box(at("top"), at("side"), at("corners"), () => { boxChosen = true; changed(); });
 
 function notice(text) {
   at("notice").textContent = text;
@@ -68,7 +69,7 @@ async function listen() {
     layArms(armChosen ? undefined : named);
     layCameras();
     if (at("robot").value !== before) choseArm();
-    else if (!box.home && home()) placeBox();  // its driver has told its kinematics now
+    else if (!box.home && home()) placeBox(boxChosen);  // its driver has told its kinematics now
     layStanding();
     changed();
   } catch (error) {
@@ -101,7 +102,7 @@ function choseArm() {
   layController();
   layPort("arm-port", chosen.on_port, "arm");
   box.poses.clear();
-  placeBox();
+  placeBox(false);
   layPoses("");
   layStanding();
   const fits = found.tasks.find(({ feels_force: feels }) => feels === chosen.feels_force) || found.tasks[0];
@@ -131,7 +132,7 @@ function layPort(id, wanted, whose) {
     const row = document.createElement("p");
     const label = Object.assign(document.createElement("label"), { htmlFor: select.id, textContent: `${text} ` });
     row.append(label, select);
-    select.addEventListener("change", changed);
+    select.addEventListener("change", () => { if (whose === "arm") forgetPoses(); changed(); });
     place.append(row);
   }
   const ask = Object.assign(document.createElement("button"), { type: "button", textContent: "which port is which?" });
@@ -169,16 +170,18 @@ const portOf = (id) => at(`${id}-port`) ? { port: at(`${id}-port`).value, calibr
 // Where the arm is --------------------------------------------------------------------------------------------------
 const home = () => arm().home ?? heard.stands[arm().file]?.home ?? null;
 
-function placeBox() {
-  box.place(arm().home ? arm().first_box : heard.stands[arm().file]?.first_box ?? arm().first_box, home());
+function placeBox(keep) {
+  const first = arm().home ? arm().first_box : heard.stands[arm().file]?.first_box ?? arm().first_box;
+  box.place(keep ? [box.low, box.high] : first, home());
+  boxChosen = keep;
   at("box-said").textContent = home()
     ? "Dashed is the arm at home. Draw the box in which the task is done; measure it later with calibrate workspace."
     : "This robot's file does not tell where its tool is at home: measure the box with calibrate workspace before anything moves.";
 }
 
 function layStanding() {
-  if (!arm().on_port) show(heard.stands[arm().file]?.now ?? null, heard.moving.filter((joint) => arm().joints.includes(joint)));
-  else show(null, []);
+  const stands = arm().on_port ? null : heard.stands[arm().file];
+  show(stands?.now ?? null, (stands?.moving ?? []).filter((joint) => arm().joints.includes(joint)));
 }
 
 // an arm that moves is drawn, but what it passes is no pose
@@ -195,11 +198,15 @@ function show(where, moving) {
 }
 
 async function look() {
-  show(null, []);  // where it was before is no pose that it stands in now
+  if (at("where").getAttribute("aria-disabled")) return;
+  forgetWhere();  // where it was before is no pose that it stands in now
   at("stands").textContent = "Looking …";
   if (!arm().on_port) {
     await listen();
-    if (!box.now) at("stands").textContent = "Where it stands is not known: nobody publishes its joints on this domain, or nobody its kinematics.";
+    const topic = heard.stands[arm().file]?.topic;
+    if (!box.now) at("stands").textContent = topic
+      ? `Where it stands is not known: its file expects its joints on ${topic}, where not all of them are heard, or nobody tells its kinematics.`
+      : "Where it stands is not known: nobody publishes its joints on this domain.";
     return;
   }
   const chosen = portOf("arm-port");
@@ -207,15 +214,30 @@ async function look() {
     at("stands").textContent = "Its servos have no port or no calibration yet: choose both above.";
     return;
   }
-  at("where").disabled = true;
+  const asked = JSON.stringify([arm().file, chosen]);
+  at("where").setAttribute("aria-disabled", "true");
   try {
-    const { now } = await post("/api/servos", { ...chosen, robot: arm().file });
-    show(now, []);
+    const { now, moving } = await post("/api/servos", { ...chosen, robot: arm().file });
+    if (JSON.stringify([arm().file, portOf("arm-port")]) !== asked) return;  // of another arm, or by another calibration
+    show(now, moving);
     if (!now) at("stands").textContent = "Not all of its servos answer: look at power and cables, and at which port is which.";
   } catch (error) {
     fail(error);
+  } finally {
+    at("where").removeAttribute("aria-disabled");
   }
-  at("where").disabled = false;
+}
+
+function forgetWhere() {
+  for (const stands of Object.values(heard.stands)) stands.now = null;
+  show(null, []);
+}
+
+// what was kept or seen of another arm, port, calibration or domain is none of this one's
+function forgetPoses() {
+  box.poses.clear();
+  layPoses("");
+  forgetWhere();
 }
 
 function keep() {
@@ -224,9 +246,14 @@ function keep() {
     at("stands").textContent = `A pose cannot be called “${name}”: it is a-z, 0-9 and _, and begins with a letter.`;
     return;
   }
+  if (box.poses.has(name)) {
+    at("stands").textContent = `There is a pose “${name}” already: forget it first, or give this one another name.`;
+    return;
+  }
   const first = !box.poses.size;
   box.poses.set(name, standing);
   layPoses(first ? name : undefined);
+  at("stands").textContent = `Kept as “${name}”.`;
   changed();
 }
 
@@ -234,6 +261,8 @@ function layPoses(begin) {
   const forget = (name) => {
     box.poses.delete(name);
     layPoses();
+    (at("poses").querySelector("button") || at("pose")).focus();
+    at("stands").textContent = `The pose “${name}” is forgotten.`;
     changed();
   };
   at("poses").replaceChildren(...[...box.poses].map(([name, where]) => {
@@ -414,11 +443,12 @@ at("gate").addEventListener("submit", (event) => {
 at("again").addEventListener("click", refresh);
 at("where").addEventListener("click", look);
 at("keep").addEventListener("click", keep);
-at("stretch").addEventListener("click", () => { box.stretch(box.now.line_m.at(-1)); changed(); });
+at("stretch").addEventListener("click", () => { boxChosen = true; box.stretch(box.now.line_m.at(-1)); changed(); });
 at("listen").addEventListener("click", listen);
 at("robot").addEventListener("change", () => { armChosen = true; choseArm(); });
 at("teleop").addEventListener("change", choseDevice);
 at("write").addEventListener("click", write);
+at("domain").addEventListener("input", () => { if (found && !arm().on_port) forgetPoses(); });
 for (const id of ["name", "table", "domain"]) at(id).addEventListener("input", changed);
 for (const id of ["task", "safety", "has-table", "begin"]) at(id).addEventListener("change", changed);
 refresh();
