@@ -155,7 +155,7 @@ FIGURES = (
     _figure("console_frame_ms.p50", "from a camera image's stamp to that screen, one page of five drawing, p50, ms"),
     _figure("console_frame_ms.p95", "p95", 150),
     _figure("console_frame_playing_ms.p95", "while the page plays a recorded episode", 150),
-    _figure("console_cpu_share", "the console's process meanwhile, share of a core", 0.25),
+    _figure("console_cpu_share", "the console's process meanwhile, share of a core", 0.3),
     _figure("console_cpu_playing_share", "while a page plays a recorded episode", 0.3),
     _figure("console_take_over_ms.p50", "from a key in the page to the first motion of a simulated arm, p50, ms"),
     _figure("console_take_over_ms.p95", "p95", 200),

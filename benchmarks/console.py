@@ -64,7 +64,7 @@ LIMITS = {
     "console_update_playing_ms_p95": 150.0,
     "console_frame_ms_p95": 150.0,
     "console_frame_playing_ms_p95": 150.0,
-    "console_cpu_share": 0.25,
+    "console_cpu_share": 0.3,
     "console_cpu_playing_share": 0.3,
     "console_take_over_ms_p95": 200.0,
     "console_jitter_added_ms_p99": 0.5,

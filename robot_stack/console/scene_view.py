@@ -76,7 +76,8 @@ class SceneView:
         self._said = self._server.gui.add_markdown("waiting for the cell")
         self._frames: dict[str, tuple[Any, np.ndarray]] = {}
         self._cameras: dict[str, Any] = {}
-        self._axes: dict[str, tuple[Any, Any]] = {}
+        self._axes: dict[str, Any] = {}
+        self._drawn = 0
         self.left_out: list[str] = []
         """Meshes that could not be drawn, a sentence each."""
 
@@ -140,16 +141,14 @@ class SceneView:
         """Show frames by their axes and names, at their poses in the cell, shape (4, 4); those of before are gone."""
         with self._server.atomic():
             for name in self._axes.keys() - frames.keys():
-                for handle in self._axes.pop(name):
-                    handle.remove()
+                self._axes.pop(name).remove()  # and with it its name
             for name, pose in frames.items():
                 if name not in self._axes:
-                    path = f"/frames/{name.replace('/', '_')}"
-                    self._axes[name] = (
-                        self._server.scene.add_frame(path, axes_length=AXES_M, axes_radius=AXES_M / 20),
-                        self._server.scene.add_label(f"{path}/name", name),
-                    )
-                frame, _ = self._axes[name]
+                    self._drawn += 1
+                    path = f"/frames/{self._drawn}"
+                    self._axes[name] = self._server.scene.add_frame(path, axes_length=AXES_M, axes_radius=AXES_M / 20)
+                    self._server.scene.add_label(f"{path}/name", name)
+                frame = self._axes[name]
                 frame.position = pose[:3, 3]
                 frame.wxyz = transforms.SO3.from_matrix(pose[:3, :3]).wxyz
 

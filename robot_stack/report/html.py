@@ -15,7 +15,7 @@ from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.headline import advice, headline
 from robot_stack.report.player import players
 from robot_stack.report.plots import PALETTE, Plot, draw_plots, pointing, shown
-from robot_stack.report.run_folder import RunRecord, read_run
+from robot_stack.report.run_folder import RunRecord, episode_numbers, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.targets import Figure, figures
 from robot_stack.runs.rows import (
@@ -205,8 +205,9 @@ def _safety(record: RunRecord) -> str:
     clipped = sum(row.clipped for row in online)
     parts = []
     if steps:
-        most = max(online, key=lambda row: row.clipped)
-        where = f", most in episode {escape(most.episode_id)} ({most.clipped})" if clipped else ""
+        most = max(range(len(online)), key=lambda at: online[at].clipped)
+        number = episode_numbers([row.episode_id for row in online])[most]
+        where = f", most in episode {number} ({online[most].clipped})" if clipped else ""
         share = 100 * clipped / steps
         parts.append(f"The safety filter changed {clipped} of {steps} steps ({share:.1f} %){where}.")
     reasons = Counter(reason for row in record.controls(EpisodeKind.ONLINE) for reason in row.hold_reasons)

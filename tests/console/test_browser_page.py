@@ -365,6 +365,43 @@ def test_stages_are_marked_at_the_scrubber_accepted_and_removed(tmp_path, tab):
         until(lambda: [mark.stage for mark in open_store(root).marks_of(HELPED)] == [2], "the removal", page)
 
 
+DOWNS = """window.downs = [];
+addEventListener("pointerup", () => window.downs.push(performance.now()), true);"""
+AGAIN_MS = 600
+"""As in buttons.js: until then a click belongs to the one before."""
+
+
+def test_a_double_click_on_accept_removes_nothing(tmp_path, tab):
+    """Where *accept* was is ✕ as soon as the mark is there. A pair that a busy machine drew apart is done again."""
+    for number in range(10):
+        root = tmp_path / f"monday{number}"
+        write_recorded(root)
+        log = MarkLog(open_store(root).paths.stages)
+        log.open()
+        log.append(
+            StageMark(episode_id=HELPED, stage=2, frame=14, source=LabelSource.MODEL, stamp_unix_s=1.0, name="close")
+        )
+        with browsing(root, stages=("open", "fill", "close")) as served:
+            page = tab(served.url)
+            page.evaluate(DOWNS)
+            open_episode(page, HELPED)
+            accept = page.get_by_role("button", name="accept the mark of close")
+            remove = page.get_by_role("button", name="remove the mark of close")
+            accept.scroll_into_view_if_needed()
+            box = accept.bounding_box()
+            place = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+            page.mouse.click(*place)
+            until(remove.count, "the accepted mark", page)
+            page.mouse.click(*place)
+            page.wait_for_timeout(300)
+            one, other = page.evaluate("window.downs.slice(-2)")
+            if other - one < AGAIN_MS:
+                assert [mark.stage for mark in open_store(root).marks_of(HELPED)] == [2]
+                assert remove.count() == 1
+                return
+    raise AssertionError("two clicks were never near each other")
+
+
 def test_which_got_further_is_answered_by_a_key_or_a_click_and_the_next_pair_comes(served, tab):
     page = tab(served.url)
     listed(page, [DEMO, HELPED, ALONE])

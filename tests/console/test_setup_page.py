@@ -204,6 +204,32 @@ def test_poses_are_kept_as_the_arm_stands_and_episodes_begin_at_one(ur_page, ur_
     assert run.cell.poses["bin"].joints_rad == (0.0, -1.5, 1.4, -1.5, -1.6, 0.0)
 
 
+def test_a_double_click_on_forget_forgets_one_pose(ur_page):
+    """Where it was is the next pose's, at once. A pair that a busy machine drew apart is done again."""
+    page = ur_page
+    page.evaluate("window.downs = []; addEventListener('pointerup', () => downs.push(performance.now()), true)")
+    page.select_option("#robot", "ur5e")
+    page.fill("#domain", "11")
+    page.click("#where")
+    sync_api.expect(page.locator("#keep")).to_be_enabled()
+    for turn in range(10):
+        for name in ("a", "b"):
+            page.fill("#pose", f"{name}{turn}")
+            page.click("#keep")
+        button = page.locator(f"[aria-label='forget a{turn}']")
+        button.scroll_into_view_if_needed()
+        box = button.bounding_box()
+        page.wait_for_timeout(700)
+        page.mouse.dblclick(box["x"] + 5, box["y"] + 5)
+        one, other = page.evaluate("downs.slice(-2)")
+        if other - one < 600:
+            break
+    else:
+        raise AssertionError("two clicks were never near each other")
+    assert page.locator(f"[aria-label='forget a{turn}']").count() == 0
+    assert page.locator(f"[aria-label='forget b{turn}']").count() == 1
+
+
 def test_a_box_that_was_drawn_stays_when_the_arm_is_looked_at(ur_page):
     page = ur_page
     page.select_option("#robot", "ur5e")

@@ -143,6 +143,8 @@ def test_a_serial_number_comes_back_as_it_is_however_yaml_would_read_it(url: str
         ({"poses": {"start": kept([math.nan] * 6)}}, "joints_rad"),
         ({"poses": {"../start": kept([0.0] * 6)}}, "poses"),
         ({"start": "start"}, "must be one of the poses"),
+        ({"poses": {"null": kept([0.0] * 6)}}, "which YAML reads otherwise"),
+        ({"cameras": {"on": {"model": "generic_v4l2", "serial": "A1"}}}, "which YAML reads otherwise"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_nothing_is_written(

@@ -87,3 +87,13 @@ def test_names_that_count_up_fill_no_memory() -> None:
     assert len(graph.seen_from("base", 0.0)) == MOST_FRAMES
     graph.hang("f0", "base", pose_of(1), math.inf)
     np.testing.assert_allclose(graph.seen_from("base", 0.0)["f0"], pose_of(1))
+
+
+def test_names_that_count_up_leave_room_for_those_that_come_later() -> None:
+    graph = FrameGraph()
+    graph.hang("table", "base", pose_of(1), math.inf)
+    for number in range(3 * MOST_FRAMES):
+        graph.hang(f"track{number}", "base", np.eye(4), 0.01 * number)
+    now_s = 0.01 * 3 * MOST_FRAMES
+    graph.hang("wrist", "base", pose_of(2), now_s)
+    assert {"table", "wrist"} < set(graph.seen_from("base", now_s))

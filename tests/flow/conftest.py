@@ -70,6 +70,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         stop.set()
         learner.kill()
         actor.join(30.0)
+    assert not actor.is_alive(), "the actor goes on"
     assert delivered == [True], "the copy that is killed would hold steps of this run"
     return Finished(folder=folder, resolved=resolved, status=status, actor_left=left, exit_code=exit_code)
 

@@ -19,6 +19,9 @@ Pixels = Annotated[int, Field(ge=8, le=8192)]
 Usb = Annotated[str, Field(pattern=patterns.USB)]
 
 
+YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
+
+
 class Domain(PageMessage):
     """A ROS domain to be listened to."""
 
@@ -93,6 +96,11 @@ class AskedCell(PageMessage):
             raise ValueError("no camera is used yet, must be one at least; choose what a camera is used as")
         if self.arm_port is not None and self.leader_port is not None and self.arm_port.port == self.leader_port.port:
             raise ValueError("arm and leader have one serial port, must have one each; ask which port is which")
+        for name in (*self.cameras, *self.poses):
+            if name in YAML_WORDS:
+                raise ValueError(
+                    f"{name!r} is a name, must be none of {', '.join(YAML_WORDS)}, which YAML reads otherwise"
+                )
         if self.start is not None and self.start not in self.poses:
             raise ValueError(f"episodes begin at {self.start!r}, must be one of the poses; choose it again")
         return self

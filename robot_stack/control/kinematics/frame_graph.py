@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 MOST_FRAMES = 1000
-"""Further ones are left out: no cell has more, and a name that counts up would fill the memory."""
+"""Further ones are left out once the stale ones are dropped: a name that counts up would fill the memory."""
 FARTHEST_M = 1e4
 STALE_S = 1.0
 """A moving frame that nobody has told for so long is not where it was."""
@@ -38,8 +39,13 @@ class FrameGraph:
         """
         if not frame or not parent or frame == parent or not (np.abs(pose) < FARTHEST_M).all():
             return
+        link = _Link(parent, pose, heard_s)
+        if frame not in self._links and len(self._links) >= MOST_FRAMES:
+            told_s = [each.heard_s for each in (*self._links.values(), link) if each.heard_s < math.inf]
+            oldest_s = max(told_s, default=0.0) - STALE_S
+            self._links = {name: each for name, each in self._links.items() if each.heard_s > oldest_s}
         if frame in self._links or len(self._links) < MOST_FRAMES:
-            self._links[frame] = _Link(parent, pose, heard_s)
+            self._links[frame] = link
 
     def seen_from(self, root: str, now_s: float) -> dict[str, np.ndarray]:
         """Return frame -> pose in a root, shape (4, 4), of all that hang together with it; fresh ones only.

@@ -1,6 +1,6 @@
 // Puts the parts together: the list, the player, and what is done with an episode.
 import { TokenNeeded, episodePath, get, useToken } from "./api.js";
-import { onPress } from "./buttons.js";
+import { guardPlaces, onPress } from "./buttons.js";
 import { Desk, stagesOf } from "./desk.js";
 import { Comparison } from "./further.js";
 import { Library, KINDS } from "./library.js";
@@ -118,6 +118,7 @@ function pressed(event) {
   act(event);
 }
 
+guardPlaces();
 addEventListener("keydown", pressed);
 onPress(at("ask"), () => { player.stop(); comparison.start(); });
 onPress(at("single"), () => choose([open[0].id]));

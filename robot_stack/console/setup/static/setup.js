@@ -1,6 +1,7 @@
 // The set-up page: what was found becomes choices, choices become the text of files, and only the last button writes.
 import { TokenNeeded, get, getBytes, post, useToken } from "./api.js";
 import { Box } from "./box.js";
+import { guardPlaces } from "./buttons.js";
 import { CameraCard } from "./cards.js";
 
 const at = (id) => document.getElementById(id);
@@ -435,6 +436,7 @@ async function refresh() {
   }
 }
 
+guardPlaces();
 at("gate").addEventListener("submit", (event) => {
   event.preventDefault();
   useToken(at("token").value);
