@@ -145,7 +145,8 @@ def test_the_commands_of_it_all_were_within_the_limits(terminal: Terminal, capsy
         assert capsys.readouterr().out
 
 
-def test_after_ctrl_c_the_learner_has_every_step_of_the_episode_that_was_running(terminal: Terminal) -> None:
+def test_after_ctrl_c_the_learner_has_every_step_or_the_spool_keeps_it(terminal: Terminal) -> None:
+    """The learner outlives the actor, which waits for it; if it is too busy, the next start gets the rest."""
     folder = terminal.here / "runs/whole"
     process = terminal.call("up", "peg_insert", "--folder", "runs/whole")
 
@@ -163,13 +164,14 @@ def test_after_ctrl_c_the_learner_has_every_step_of_the_episode_that_was_running
         process.kill()
     assert process.returncode == 0, said[-3000:]
     episodes = stored(folder)
-    assert [each for each, episode in episodes.items() if episode.end is None] == []
+    running_still = [each for each, episode in episodes.items() if episode.end is None]
     assert episodes[name].length >= 10
     (spooled,) = (folder / "actor").glob("*.spool")
     spool = Spool(spooled)
     spool.open()
     try:
-        assert spool.released == spool.end > 0, "acknowledged, all of it"
+        assert spool.end > 0
+        assert (spool.released == spool.end) == (running_still == []), "acknowledged, all of it, or kept"
     finally:
         spool.close()
 
@@ -184,5 +186,6 @@ def test_up_does_it_all_on_one_machine(terminal: Terminal) -> None:
     assert said.splitlines()[-1] == "Next: robot-stack report runs/whole"
     assert (terminal.here / "runs/whole/policy.safetensors").exists()
     assert begun(terminal.here / "runs/whole").startswith("robot-stack up peg_insert --folder runs/whole")
+    assert [name for name, episode in stored(terminal.here / "runs/whole").items() if episode.end is None] == []
     report = json.loads(terminal.say("report", "runs/whole", "--json"))
     assert report["training"]["episodes"] >= 2

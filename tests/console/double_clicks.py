@@ -11,6 +11,7 @@ from tests.console.browser_store import ALONE
 RECORD = """
 window.did = [];
 window.downs = [];
+window.clicks = [];
 window.enters = [];
 window.made = [];
 (() => {
@@ -39,6 +40,7 @@ window.made = [];
         return make(tag, ...rest);
     };
     addEventListener("pointerdown", () => window.downs.push(performance.now()), true);
+    addEventListener("click", (event) => { if (event.detail) window.clicks.push(performance.now()); }, true);
     addEventListener("keydown", (event) => {
         if (event.key === "Enter") window.enters.push(performance.now());
     }, true);
@@ -68,8 +70,8 @@ window.made = [];
     });
 })();
 """
-"""What a page says and shows goes to `did`, presses to `downs`, Enter keys to `enters`, and the lines of code that make
-buttons to `made`."""
+"""What a page says and shows goes to `did`, presses to `downs` and `clicks`, Enter keys to `enters`, and the lines of
+code that make buttons to `made`."""
 PLACE = """(find) => {
     const button = [...document.querySelectorAll(find)].find((each) => !each.disabled);
     if (!button || !button.checkVisibility({ visibilityProperty: true })) return null;
