@@ -41,6 +41,11 @@ PAIRED = """() => [...document.querySelectorAll("#pair canvas")]
     .map((pixels) => pixels.some((value, index) => index % 4 < 3 && value > 0))"""
 PIXELS = "() => document.querySelector('.cameras canvas').toDataURL()"
 
+DOWNS = """window.downs = [];
+addEventListener("pointerup", () => window.downs.push(performance.now()), true);"""
+AGAIN_MS = 600
+"""As in buttons.js: until then a click belongs to the one before."""
+
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
@@ -361,14 +366,9 @@ def test_stages_are_marked_at_the_scrubber_accepted_and_removed(tmp_path, tab):
         picture(page, "browser-stages")
         page.keyboard.press("g")
         says(page, "#notice", "stage 1, must be of one that is not marked; that one is at frame 10, remove it first")
+        page.wait_for_timeout(AGAIN_MS + 100)  # no second click of the one on *accept*, which was beside it
         page.get_by_role("button", name="remove the mark of fill").click()
         until(lambda: [mark.stage for mark in open_store(root).marks_of(HELPED)] == [2], "the removal", page)
-
-
-DOWNS = """window.downs = [];
-addEventListener("pointerup", () => window.downs.push(performance.now()), true);"""
-AGAIN_MS = 600
-"""As in buttons.js: until then a click belongs to the one before."""
 
 
 def test_a_double_click_on_accept_removes_nothing(tmp_path, tab):
