@@ -47,6 +47,16 @@ AGAIN_MS = 600
 """As in buttons.js: until then a click belongs to the one before."""
 
 
+def write_proposed(root: Path) -> None:
+    """Recorded episodes, in one of which a model proposes where a stage begins."""
+    write_recorded(root)
+    log = MarkLog(open_store(root).paths.stages)
+    log.open()
+    log.append(
+        StageMark(episode_id=HELPED, stage=2, frame=14, source=LabelSource.MODEL, stamp_unix_s=1.0, name="close")
+    )
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     write_recorded(tmp_path / "monday")
@@ -344,12 +354,7 @@ def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(served, tab, schem
 
 def test_stages_are_marked_at_the_scrubber_accepted_and_removed(tmp_path, tab):
     root = tmp_path / "monday"
-    write_recorded(root)
-    log = MarkLog(open_store(root).paths.stages)
-    log.open()
-    log.append(
-        StageMark(episode_id=HELPED, stage=2, frame=14, source=LabelSource.MODEL, stamp_unix_s=1.0, name="close")
-    )
+    write_proposed(root)
     with browsing(root, stages=("open", "fill", "close")) as served:
         page = tab(served.url)
         open_episode(page, HELPED)
@@ -375,12 +380,7 @@ def test_a_double_click_on_accept_removes_nothing(tmp_path, tab):
     """Where *accept* was is ✕ as soon as the mark is there. A pair that a busy machine drew apart is done again."""
     for number in range(10):
         root = tmp_path / f"monday{number}"
-        write_recorded(root)
-        log = MarkLog(open_store(root).paths.stages)
-        log.open()
-        log.append(
-            StageMark(episode_id=HELPED, stage=2, frame=14, source=LabelSource.MODEL, stamp_unix_s=1.0, name="close")
-        )
+        write_proposed(root)
         with browsing(root, stages=("open", "fill", "close")) as served:
             page = tab(served.url)
             page.evaluate(DOWNS)

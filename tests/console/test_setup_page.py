@@ -254,6 +254,20 @@ def test_nothing_is_kept_while_somebody_looks(ur_page, ur_bench):
     sync_api.expect(page.locator("#keep")).to_be_enabled()
 
 
+def test_what_is_heard_of_a_domain_that_is_no_longer_chosen_is_no_place_of_the_arm(ur_page):
+    page = ur_page
+    page.select_option("#robot", "ur5e")
+    page.fill("#domain", "11")
+    page.evaluate("""() => {
+        const domain = document.getElementById("domain");
+        document.getElementById("where").click();
+        domain.value = 12;
+        domain.dispatchEvent(new Event("input"));
+    }""")
+    says(page, "#stands", "is not known")
+    sync_api.expect(page.locator("#keep")).to_be_disabled()
+
+
 def test_another_arm_has_none_of_the_poses(ur_page, ur_bench):
     page = ur_page
     page.fill("#domain", "11")

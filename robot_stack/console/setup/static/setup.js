@@ -56,7 +56,9 @@ async function listen() {
   at("listen").disabled = true;
   at("heard").textContent = "Listening for some seconds …";
   try {
-    heard = await post("/api/ros", { domain: Number(at("domain").value) });
+    const domain = Number(at("domain").value);
+    heard = await post("/api/ros", { domain });
+    if (Number(at("domain").value) !== domain) heard.stands = {};  // another was chosen meanwhile: no place of an arm there
     const topics = Object.keys(heard.joints);
     const cameras = heard.images.length === 1 ? "one topic with images" : `${heard.images.length} topics with images`;
     const more = heard.left_out ? ` (${heard.left_out} more were not listened to)` : "";
