@@ -49,6 +49,8 @@ IN_ONE_GO, AT_ONCE, AT_LEISURE, ON_A_PHONE = 90, 4, 3, 3
 AT_ONCE_MS, LEISURE_MS = 10, 120
 AGAIN_S = 0.6
 """As in buttons.js: until then a click belongs to the one before."""
+PATIENCE_S = 0.3
+"""For which a hand at leisure waits for what its first click does, which may take longer than a pair may."""
 REST_S = 0.7
 PLAYER = ("first", "back", "play", "on", "last", "slower", "faster", "close it")
 PACE = """(faster) => {
@@ -58,7 +60,7 @@ PACE = """(faster) => {
 }"""
 """Three faster than the slowest is as it was recorded, with room to both sides."""
 ELSEWHERE = (3, 3)
-EFFECT_MS = 5000
+EFFECT_S = 5.0
 """That an effect may take on a busy machine; most are there at once."""
 TRIES = 20
 SETTLED_MS = 60
@@ -120,7 +122,7 @@ class Hasty:
             page.mouse.click(x, y)
             page.wait_for_timeout(gap_ms)
             if gap_ms == LEISURE_MS:
-                self._effect(rule, first)
+                self._effect(rule, first, PATIENCE_S)
             page.mouse.click(x, y)
             self._rested_s[name] = time.monotonic()
             one, other = page.evaluate("window.downs.slice(-2)")
@@ -143,9 +145,9 @@ class Hasty:
         downs = self.page.evaluate("window.downs")[begun:]
         return self.did[first:], (downs[-1] - downs[0]) / 1e3
 
-    def _effect(self, rule: Rule, first: int) -> None:
+    def _effect(self, rule: Rule, first: int, at_most_s: float = EFFECT_S) -> None:
         """Wait for what the rule says; if it does not come, the rule will say so."""
-        deadline_s = time.monotonic() + EFFECT_MS / 1e3
+        deadline_s = time.monotonic() + at_most_s
         while not rule.finished(self.did[first:]) and time.monotonic() < deadline_s:
             self.page.wait_for_timeout(5)
 
@@ -254,13 +256,13 @@ def test_many_double_clicks_in_one_go_do_nothing_but_what_the_button_says(hasty)
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 def test_a_double_click_on_the_token_opens_the_page_and_presses_nothing_of_it(cell, browser, tab, size):
-    """Four of them: where the button was is the page's own button as soon as the server has let the page in."""
+    """Where the button was is the page's own button as soon as the server has let the page in."""
     with served(cell, token=TOKEN) as url:
         context = browser.new_context(viewport=size)
         context.add_init_script(RECORD)
         page = tab(f"{url.partition('#')[0]}#wrong", context=context)
-        hand = Hasty(cell, page)
-        for _ in range(2):
+        hand, pairs = Hasty(cell, page), 0
+        for _ in range(TRIES):
             word(page, "TOKEN NEEDED")
             page.get_by_label("Token").fill(TOKEN)
             x, y = hand.place(GATE)
@@ -269,8 +271,14 @@ def test_a_double_click_on_the_token_opens_the_page_and_presses_nothing_of_it(ce
             until(lambda: page.locator("#gate").is_hidden(), "the page", page)
             page.mouse.click(x, y)
             page.wait_for_timeout(SETTLED_MS)
-            RULES[GATE].check(hand.did[first:])
+            one, other = page.evaluate("window.downs.slice(-2)")
+            if other - one < 1e3 * AGAIN_S:  # else a busy machine drew them apart
+                RULES[GATE].check(hand.did[first:])
+                pairs += 1
+            if pairs == 2:
+                break
             page.goto(f"{url.partition('#')[0]}#wrong")
+        assert pairs == 2
         context.close()
 
 

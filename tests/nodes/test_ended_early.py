@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import threading
@@ -50,15 +51,23 @@ def test_a_recorder_that_is_ended_while_it_waits_ends_without_an_abort(
         row, _ = managed([session_process("recorder", tmp_path, "--episodes", "3")], tmp_path)
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         stranger = rclpy.create_node("stranger")
-        process = subprocess.Popen(row.argv, env={**ready.environment, **row.env}, stderr=subprocess.PIPE, text=True)
+        environment = {**ready.environment, **row.env, "PYTHONFAULTHANDLER": "1"}
+        process = subprocess.Popen(row.argv, env=environment, stderr=subprocess.PIPE, text=True)
         try:
             wait_until(lambda: "actor" in stranger.get_node_names(), START_S, "the recorder's node")
+            wait_until(lambda: catches(process.pid, number), START_S, "its handler")
             process.send_signal(number)
             _, said = process.communicate(timeout=START_S)
         finally:
             process.kill()
             stranger.destroy_node()
             rclpy.try_shutdown()
-    assert "before the bring-up" in said
-    assert "terminate called" not in said
     assert process.returncode in (0, 1), said
+    assert "terminate called" not in said
+    assert "before the bring-up" in said
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has a handler for a signal: a node of that name that is another's is no sign of one."""
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
