@@ -78,7 +78,7 @@ $(TORCH): $(VENV)/pyvenv.cfg constraints.txt
 
 # what the dry run needs and nothing else
 $(SIM_READY): $(TORCH) pyproject.toml constraints.txt $(wildcard setup.py)
-	@set -e; extras=learner,sim,console,scene; \
+	@set -e; extras=dry-run; \
 	echo "2 of 3: ROS 2 from wheels"; \
 	if $(PIP) install --quiet --no-deps --only-binary :all: -c constraints.txt ros-rclpy 2>/dev/null; then \
 		extras=ros,$$extras; \

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from robot_stack.cli.data.words import add_data, port_number
-from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB
+from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB, STARTS_NODES, check_ros, remedy
 from robot_stack.types.errors import SpecError, StackError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
@@ -422,11 +422,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     top = parser()
     if said and not said[0].startswith("-") and said[0] not in VERBS:
         near = get_close_matches(said[0], VERBS, n=1, cutoff=0.5)
-        remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(VERBS)}"
-        top.error(f"there is no verb {said[0]!r}; {remedy}")
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(VERBS)}"
+        top.error(f"there is no verb {said[0]!r}; {hint}")
     options = vars(top.parse_args(said))
     verb = options.pop("verb")
     try:
+        if verb in STARTS_NODES:
+            check_ros()
         code: int = importlib.import_module(module_of(verb)).run(**options)
         sys.stdout.flush()
     except StackError as error:
@@ -435,10 +437,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in EXTRA_OF:
             raise
-        extra = EXTRAS_OF_VERB.get(verb, EXTRA_OF[error.name])
-        print(
-            f"{error.name} is missing, must be there for `{verb}`; pip install 'robot-stack[{extra}]'", file=sys.stderr
-        )
+        extras = EXTRAS_OF_VERB.get(verb, EXTRA_OF[error.name])
+        print(f"{error.name} is missing, must be there for `{verb}`; {remedy(error.name, extras)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as end:
         print(str(end) or "interrupted", file=sys.stderr)

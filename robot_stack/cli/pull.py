@@ -24,7 +24,10 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
     """
     if data:
         if hub is None:
-            raise ConfigError("--folder holds episodes already, must be --hub with --data; use robot-stack data import")
+            raise ConfigError(
+                f"--folder {folder} has the episodes here already, must be --hub with --data; "
+                f"robot-stack data import {folder} --format lerobot --out {name}"
+            )
         out = Path(name)
         refuse_taken(out)
         draft = out.with_name(f".{out.name}.draft")  # stays if the download breaks off, which then goes on

@@ -56,7 +56,9 @@ def run(
         else:
             gather(source, policy, about, out, package)
         if hub is None:
-            print(f"Written: {out}; read its {CARD} and run.yaml before you give it away")
+            read = CARD if data else f"{CARD} and run.yaml"
+            take = f"data import {out} --format lerobot --out EPISODES" if data else f"pull NAME --folder {out}"
+            print(f"Written: {out}; read its {read} before you give it away\nTaken with: robot-stack {take}")
             return 0
         print(f"Pushed: {upload(package, out, hub, 'dataset' if data else 'model', private=private)}")
     return 0

@@ -24,7 +24,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.processes.prepared_run import PreparedRun, free_address, prepared
-from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.supervisor import ARM_LOST, Supervisor
 from robot_stack.processes.table import ONE_THREAD, ProcessSpec, process_table
 from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.runs.beginning import Beginning, command_line
@@ -82,6 +82,10 @@ def quick_settings(task: str, asked: Sequence[str], overrides: Sequence[str], ro
     return settings
 
 
+class ArmLostError(StackError):
+    """End of online training because a process that holds the arm failed."""
+
+
 @dataclass(slots=True, kw_only=True)
 class DryRun:
     """State of a dry run: its folder, its configuration, and what it has taken so far.
@@ -128,6 +132,9 @@ def run(
             table = process_table(dry_run.resolved, dry_run.folder)
             with _Window(table, ready, say) as window:
                 _to_the_report(dry_run, ready, [row for row in table if not row.window], window, say, again)
+    except ArmLostError as error:
+        print(error, file=sys.stderr)
+        return ARM_LOST
     except KeyboardInterrupt:
         told = f"\nThe robot holds and everything is saved. Go on with: {again}"
         raise KeyboardInterrupt(told) from None
@@ -239,6 +246,7 @@ def train_online(dry_run: DryRun, ready: PreparedRun, table: Sequence[ProcessSpe
     """Run all processes of the cell until the learner has had enough.
 
     Raises:
+        ArmLostError: If it was one that holds the arm.
         StackError: If a process gives up; the message names its log.
     """
     folder = dry_run.folder
@@ -250,9 +258,8 @@ def train_online(dry_run: DryRun, ready: PreparedRun, table: Sequence[ProcessSpe
         Stage(name=StageName.CLOSING, text=f"online training is over: {supervisor.ending}").write(folder)
     if not RunPaths(folder).policy("policy").exists():
         logs = RunPaths(folder).log
-        raise StackError(
-            f"online training ended early: {supervisor.ending}; read {logs}, then run the same command again"
-        )
+        failure = ArmLostError if supervisor.exit_code == ARM_LOST else StackError
+        raise failure(f"online training ended early: {supervisor.ending}; read {logs}, then run the same command again")
 
 
 def _watch(dry_run: DryRun, supervisor: Supervisor, window: _Window, say: _Say) -> None:

@@ -118,6 +118,11 @@ class Supervisor:
         """Return why the run is over, or None while it goes on."""
         return self._ending
 
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code of the run: 0 while it goes on."""
+        return self._exit_code
+
     def pid(self, name: str) -> int:
         """Return the process id of a started process."""
         process = self._children[name].process
@@ -172,7 +177,7 @@ class Supervisor:
                 self.end(f"time limit of {timeout_s:g} s reached")
             time.sleep(POLL_S)
         self._say(f"the run ends: {self._ending}")
-        return self._exit_code
+        return self.exit_code
 
     def stop(self) -> None:
         """Stop all processes: SIGTERM, after the grace of each SIGKILL.

@@ -58,18 +58,18 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def test_the_dry_run_has_no_tools_of_development(machine: Path) -> None:
     *_, last = make(machine, ".sim")[0]
-    assert "-e .[ros,learner,sim,console,scene] -c constraints.txt" in last
+    assert "-e .[ros,dry-run] -c constraints.txt" in last
 
 
 def test_the_tests_have_them_on_top_of_it(machine: Path) -> None:
     *_, before, last = make(machine, ".installed")[0]
-    assert "[ros,learner,sim,console,scene]" in before
+    assert "[ros,dry-run]" in before
     assert "-e .[dev] -c constraints.txt" in last
 
 
 def test_without_ros_wheels_the_rest_is_installed_and_it_is_said(machine: Path) -> None:
     asked, said = make(machine, ".sim", refused="ros-rclpy")
-    assert "-e .[learner,sim,console,scene]" in asked[-1]
+    assert "-e .[dry-run]" in asked[-1]
     assert "ros extra is left out" in said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
 from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.processes.supervisor import ARM_LOST, FAILED
+from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.stage import Stage, StageName
 
@@ -64,6 +67,22 @@ def test_an_ended_dry_run_says_how_to_go_on(
     assert stage is not None
     assert (stage.name, stage.next_step) == (StageName.ENDED, command)
     assert Beginning.read(tmp_path / "runs" / name) == Beginning(command=command, quick="--quick" in options)
+
+
+@pytest.mark.parametrize(("holds_the_arm", "code"), [(True, ARM_LOST), (False, FAILED)])
+def test_a_dry_run_ends_with_the_code_of_what_failed(
+    holds_the_arm: bool, code: int, monkeypatch, tmp_path: Path, capsys
+) -> None:
+    dying = ProcessSpec(
+        name="safety", argv=(sys.executable, "-c", "raise SystemExit(1)"), required=True, stop_last=holds_the_arm
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "process_table", lambda *_: [dying])
+    assert main(["sim", "--plain"]) == code
+    assert "safety ended with exit code 1" in capsys.readouterr().err
+    stage = Stage.read(tmp_path / "runs" / "sim")
+    assert stage is not None
+    assert stage.name is StageName.FAILED
 
 
 def test_what_is_set_for_a_dry_run_is_what_it_runs_with(monkeypatch, tmp_path: Path) -> None:

@@ -8,14 +8,18 @@ import json
 import resource
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from robot_stack.cli import main as command
+from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StackError
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def start(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -129,6 +133,27 @@ def test_errors_become_a_sentence_and_an_exit_code(
     monkeypatch.setattr("robot_stack.cli.env.run", fail)
     assert command.main(["env", "x"]) == code
     assert capsys.readouterr().err.strip() in (str(raised), "interrupted")
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "extras"),
+    [("sim", (), "ros,dry-run"), ("up", ("peg_insert",), "ros"), ("record", ("sim",), "ros")],
+)
+def test_without_ros_a_verb_that_starts_nodes_says_what_brings_it(
+    verb: str, words: tuple[str, ...], extras: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert command.main([verb, *words]) == 1
+    said = capsys.readouterr().err
+    assert f"rclpy is missing, must be there for `{verb}`; source the setup file of ROS 2" in said
+    assert f"pip install 'robot-stack[{extras}]'" in said
+    assert list(tmp_path.iterdir()) == [], "nothing is begun"
+
+
+def test_every_extra_that_is_named_is_one() -> None:
+    named = {each for extras in (*EXTRA_OF.values(), *EXTRAS_OF_VERB.values()) for each in extras.split(",")}
+    assert named <= set(tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"])
 
 
 def test_defects_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

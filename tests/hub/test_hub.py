@@ -176,6 +176,19 @@ def test_episodes_go_over_the_hub_in_lerobots_format(place: Path, server: HubSer
 
 
 @pytest.mark.long
+def test_episodes_go_through_a_folder_without_a_hub(place: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'robot-stack[export]'")
+    pytest.importorskip("av", reason="PyAV is not installed: pip install 'robot-stack[export]'")
+    code, words = said(place, "push", "peg", "--data", "--folder", "given")
+    assert code == 0, words
+    assert "2 episodes" in hub.DatasetCard.load(place / "given" / CARD).text
+    (take,) = (line for line in words.splitlines() if line.startswith("Taken with: robot-stack "))
+    code, words = said(place, *take.replace("EPISODES", "mine").split()[3:])
+    assert code == 0, words
+    assert "2 episodes" in words
+
+
+@pytest.mark.long
 def test_a_download_that_broke_off_goes_on(place: Path, server: HubServer) -> None:
     server.repositories["datasets/someone/episodes"] = {"a.txt": b"a", "b.txt": b"b"}
     server.private["datasets/someone/episodes"] = False
@@ -197,7 +210,7 @@ REFUSED = {
     "no_run": (("push", "nothing", "--hub", "a/b"), TOKEN, "run is 'nothing'"),
     "no_policy": (("push", "peg", "--policy", "best", "--folder", "x"), TOKEN, "must be one of ['policy']"),
     "taken": (("pull", "peg", "--hub", "someone/peg"), TOKEN, "must be new or empty"),
-    "data_of_a_folder": (("pull", "x", "--data", "--folder", "y"), TOKEN, "use robot-stack data import"),
+    "data_of_a_folder": (("pull", "x", "--data", "--folder", "y"), TOKEN, "data import y --format lerobot --out x"),
 }
 
 
