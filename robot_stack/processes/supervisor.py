@@ -130,6 +130,15 @@ class Supervisor:
             raise KeyError(f"{name} has not been started")
         return process.pid
 
+    def cpu_s(self, name: str) -> float:
+        """Return for how long a process has worked, on all cores together; 0 where it is not alive."""
+        process = self._children[name].process
+        try:
+            fields = "" if process is None else Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2]
+        except OSError:
+            fields = ""
+        return sum(int(ticks) for ticks in fields.split()[11:13]) / os.sysconf("SC_CLK_TCK")
+
     def restarts(self, name: str) -> int:
         """Return how often a process was started again."""
         return self._children[name].restarts

@@ -7,12 +7,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from robot_stack.cli.cell import doctor
+from robot_stack.cli.cell import doctor, own_cell
 from robot_stack.cli.cell.own_cell import Enter
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
@@ -214,3 +215,24 @@ def test_where_something_is_missing_nobody_waits_for_what_its_rate_would_be(tmp_
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert any(line.startswith("FAIL camera front: no image") for line in lines)
     assert any(line.startswith("ok nodes robot, safety") for line in lines), "what is there is looked at all the same"
+
+
+def test_nobody_waits_for_a_process_that_hangs_before_it_says_anything(tmp_path, monkeypatch, capsys) -> None:
+    """It lives and works at nothing, as one that waits for a lock or a serial port does; the rest is looked at."""
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+    def with_one_that_hangs(resolved, folder):
+        for row in cell_processes(resolved, folder):
+            hangs = row.name == "camera_front"
+            yield replace(row, argv=(sys.executable, "-c", "import time; time.sleep(3600)")) if hangs else row
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(own_cell, "cell_processes", with_one_that_hangs)
+    monkeypatch.setattr(doctor, "START_S", 3600.0)
+    monkeypatch.setattr(doctor, "DEVICES_S", 3600.0)
+    assert main(["doctor", "sim", "--dry", "--seconds", "600", "--set", "cell.dds_domain=92"]) == 1
+    said = capsys.readouterr()
+    assert "nothing is heard of camera_front, camera front: all else is looked at briefly" in said.err
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert any(line.startswith("FAIL node") and "camera_front" in line for line in lines), said.out
+    assert any("camera wrist" in line and "Hz" in line for line in lines), said.out

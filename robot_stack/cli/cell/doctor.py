@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robot_stack.cli.cell.own_cell import Enter, own_cell, say
+from robot_stack.cli.cell.own_cell import CellWatch, Enter, own_cell, say
 from robot_stack.cli.run_folder import load_cell
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun, RunArm
@@ -80,9 +80,8 @@ def run(
     findings += [_memory(resolved), links.judge(resolved), *_learner(resolved)]
     if findings[0].level is not Level.FAIL:
         place = folder if folder is not None else RUNS / "doctor" / resolved.name
-        failures: dict[str, str] = {}
-        with own_cell(resolved, place, running=folder is not None, failures=failures) as ending:
-            findings += _examine(resolved, ending, failures, seconds, Enter.on_terminal() if not dry else None)
+        with own_cell(resolved, place, running=folder is not None) as cell:
+            findings += _examine(resolved, cell, seconds, Enter.on_terminal() if not dry else None)
     if move:
         findings += _first_motion(resolved, findings, dry=dry)
     again, onward = f"robot-stack doctor {name}", _onward(resolved, name)
@@ -128,9 +127,7 @@ def _learner(resolved: ResolvedRun) -> list[Finding]:
     return [finding.ok("learner", f"{address} answers: {status.phase}")]
 
 
-def _examine(
-    resolved: ResolvedRun, ending: Callable[[], str], failures: Mapping[str, str], seconds: float, enter: Enter | None
-) -> list[Finding]:
+def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Enter | None) -> list[Finding]:
     from robot_stack.nodes.tools.doctor import DoctorNode, commands, may_be_empty, round_trips
     from robot_stack.nodes.tools.listening import listening
 
@@ -139,17 +136,18 @@ def _examine(
     with listening(lambda: DoctorNode(resolved, namespace, names)) as here:
         node = here.node
         say(f"waiting for {', '.join(names)}")
-        here.listen(START_S, lambda: bool(ending()) or not node.silent())
-        here.listen(DEVICES_S, lambda: bool(ending()) or not node.missing())
-        if ending():
-            return _not_started(resolved, here, ending, failures)
+        here.listen(START_S, lambda: bool(cell.ending()) or not node.silent() or cell.hang(node.silent()))
+        if not node.silent():  # else the devices of the others have had their time
+            here.listen(DEVICES_S, lambda: bool(cell.ending()) or not node.missing())
+        if cell.ending():
+            return _not_started(resolved, here, cell)
         if missing := node.missing():
             say(f"nothing is heard of {', '.join(missing)}: all else is looked at briefly")
             seconds = min(seconds, BRIEF_S)
         node.forget()
         here.starved_s = 0.0
         say(f"listening for {seconds:g} s; leave the device alone")
-        here.listen(seconds, lambda: bool(ending()))
+        here.listen(seconds, lambda: bool(cell.ending()))
         trips = round_trips(here, ROUND_TRIPS)
         alone = resolved.cell.learner_address.startswith(LOOPBACK)
         synchronised, error_s = host.clock_synchronised()
@@ -216,14 +214,14 @@ def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bo
     names = [row.name for row in cell_processes(resolved, RUNS)]
     place = RUNS / "doctor" / f"{resolved.name}_move"
     with (
-        own_cell(resolved, place, running=False, stand_ins={TELEOP: FIRST_MOTION}) as ending,
+        own_cell(resolved, place, running=False, stand_ins={TELEOP: FIRST_MOTION}) as cell,
         listening(lambda: DoctorNode(resolved, namespace_of(resolved), names)) as here,
     ):
-        here.listen(START_S, lambda: bool(ending()) or not here.node.missing())
-        refusal = _begin_motion(here, ending, enter if not simulated else None)
+        here.listen(START_S, lambda: bool(cell.ending()) or not here.node.missing())
+        refusal = _begin_motion(here, cell.ending, enter if not simulated else None)
         if refusal:
             return [finding.fail("move", refusal)]
-        here.listen(MOVE_S, lambda: bool(ending()) or set(here.node.motions) == set(resolved.robots))
+        here.listen(MOVE_S, lambda: bool(cell.ending()) or set(here.node.motions) == set(resolved.robots))
         _request(here, "end_episode")
         _request(here, "disarm")
         return [each for arm in resolved.robots for each in _verdicts(here, arm)]
@@ -266,19 +264,17 @@ def _request(here: Listening[DoctorNode], name: str) -> str:
     return request(here, name)
 
 
-def _not_started(
-    resolved: ResolvedRun, here: Listening[DoctorNode], ending: Callable[[], str], failures: Mapping[str, str]
-) -> list[Finding]:
+def _not_started(resolved: ResolvedRun, here: Listening[DoctorNode], cell: CellWatch) -> list[Finding]:
     """Return a finding for every process that has failed and every camera without an image: all are mended at once."""
 
     def look() -> bool:
-        ending()
+        cell.ending()
         return False
 
     here.listen(OTHERS_S, look)
-    blind = [name for name in here.node.blind() if f"camera_{name}" not in failures]
+    blind = [name for name in here.node.blind() if f"camera_{name}" not in cell.failures]
     return [
-        *(finding.fail("node", how) for how in list(failures.values()) or [ending()]),
+        *(finding.fail("node", how) for how in list(cell.failures.values()) or [cell.ending()]),
         *(streams.judge_camera(name, here.node.cameras[name], resolved.cameras[name]) for name in blind),
     ]
 

@@ -78,16 +78,18 @@ def _watch(
     from robot_stack.nodes.tools.onlooker import Onlooker, take_back
 
     with (
-        own_cell(resolved, RUNS / "calibrate" / resolved.name, running=False) as ending,
+        own_cell(resolved, RUNS / "calibrate" / resolved.name, running=False) as cell,
         listening(lambda: Onlooker(resolved, namespace_of(resolved), options.arm)) as here,
     ):
         node = here.node
-        came = here.listen(START_S, lambda: bool(ending()) or (node.state is not None and all(node.images.values())))
-        if ending() or not came:
+        came = here.listen(
+            START_S, lambda: bool(cell.ending()) or (node.state is not None and all(node.images.values()))
+        )
+        if cell.ending() or not came:
             silent = [name for name, images in node.images.items() if not images]
-            raise RobotError(ending() or f"cell is silent ({', '.join(silent) or 'robot'}), must send; run doctor")
+            raise RobotError(cell.ending() or f"cell is silent ({', '.join(silent) or 'robot'}), must send; run doctor")
         node.forget()
-        look(here, ending)
+        look(here, cell.ending)
         take_back(here)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import cell_processes
+
+HANGS_S, ASLEEP = 5.0, 0.02
+"""A process that is about to start and has worked less than this share of so long will not; it waits for something."""
 
 
 class Enter:
@@ -39,31 +43,68 @@ class Enter:
         return not self._ended
 
 
+class CellWatch:
+    """Watcher of the processes of a cell that a command has started; of one that was running it knows nothing.
+
+    Args:
+        supervisor: Of the processes; None where others have started them.
+    """
+
+    def __init__(self, supervisor: Supervisor | None) -> None:
+        self._supervisor = supervisor
+        self._worked: dict[str, tuple[float, float]] = {}
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Return, process by process, how each that failed has ended."""
+        return {} if self._supervisor is None else self._supervisor.failures
+
+    def ending(self) -> str:
+        """Return why the cell has ended, or "" while it goes on; call it often."""
+        if self._supervisor is None:
+            return ""
+        self._supervisor.step()
+        return self._supervisor.ending or ""
+
+    def hang(self, names: Sequence[str]) -> bool:
+        """Return whether nothing more will come of these processes: none has worked for `HANGS_S`. Call it often."""
+        if self._supervisor is None:
+            return False
+        now_s = time.monotonic()
+        asleep = []
+        for name in names:
+            used_s = self._supervisor.cpu_s(name)
+            since_s, then_s = self._worked.setdefault(name, (now_s, used_s))
+            over = now_s - since_s >= HANGS_S
+            asleep.append(over and 0.0 <= used_s - then_s < ASLEEP * (now_s - since_s))
+            if over and not asleep[-1]:
+                self._worked[name] = (now_s, used_s)
+        return bool(asleep) and all(asleep)
+
+
 @contextmanager
 def own_cell(
     resolved: ResolvedRun,
     folder: Path,
     *,
     running: bool,
-    failures: MutableMapping[str, str] | None = None,
     stand_ins: Mapping[str, str] | None = None,
-) -> Iterator[Callable[[], str]]:
+) -> Iterator[CellWatch]:
     """Put this process into the environment of a cell, and start its processes unless they run already.
 
     Args:
         folder: Of the run that is going on, or where logs of the processes started here go.
-        failures: Gets, process by process, how each that failed has ended.
         stand_ins: Module of a process -> the module that takes its place.
 
     Yields:
-        A function that returns why the cell has ended, or "" while it goes on; call it often.
+        What watches the processes.
     """
     before = dict(os.environ)
     with ExitStack() as stack:
         stack.callback(_restore, before)
         if running:
             os.environ.update(environment_of(folder))
-            yield lambda: ""
+            yield CellWatch(None)
             return
         ready = stack.enter_context(prepared(resolved, folder))
         os.environ.update(ready.environment)
@@ -74,14 +115,7 @@ def own_cell(
         )
         supervisor = Supervisor(table, environment=ready.environment, log_folder=ready.log_folder, say=say)
         stack.enter_context(supervisor)
-
-        def ending() -> str:
-            supervisor.step()
-            if failures is not None:
-                failures.update(supervisor.failures)
-            return supervisor.ending or ""
-
-        yield ending
+        yield CellWatch(supervisor)
 
 
 def say(text: str) -> None:
