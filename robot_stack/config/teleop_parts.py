@@ -14,7 +14,7 @@ ValueT = TypeVar("ValueT")
 Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
 Action = Literal[
     "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "stage",
-    "deadman", "gripper_close", "gripper_open",
+    "deadman", "fine", "gripper_close", "gripper_open",
 ]  # fmt: skip
 """Everything that a key can mean, motion aside."""
 KeyCode = Annotated[str, Field(pattern=patterns.KEY_CODE)]

@@ -20,7 +20,7 @@ from robot_stack.teleop.bindings import BINDINGS, MEANING, Device
 def keys(rights: Rights) -> dict[str, str]:
     """Return the page's key for each action, from the one key table."""
     if rights.drive:
-        return {**BINDINGS[Device.KEYBOARD], "next_arm": ""}  # a browser's own: from button to button
+        return {**BINDINGS[Device.KEYBOARD], "next_arm": "", "fine": ""}  # a browser's own; the page sees to Shift
     enabling = ("arm", "stop") if rights.enable else ("stop",)
     return {**BINDINGS[Device.BROWSER], **{action: BINDINGS[Device.KEYBOARD][action] for action in enabling}}
 

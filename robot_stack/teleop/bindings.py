@@ -25,7 +25,7 @@ class Device(StrEnum):
     PEDAL = "pedal"
 
 
-CONTROLS = ("deadman", "gripper_close", "gripper_open")
+CONTROLS = ("deadman", "fine", "gripper_close", "gripper_open")
 MOTIONS = tuple(f"{axis}{sign}" for axis in AXES for sign in "+-")
 
 MEANING = {
@@ -40,6 +40,7 @@ MEANING = {
     "dismiss": "let the policy go on, which asks for help",
     "stage": "the next stage of the task begins",
     "deadman": "keep pressed to be in control",
+    "fine": "a quarter as fast while it is held",
     "gripper_close": "close gripper",
     "gripper_open": "open gripper",
 }
@@ -55,6 +56,7 @@ BINDINGS: Mapping[Device, Mapping[str, str]] = {
         "arm": "enter",
         "next_arm": "tab",
         "deadman": "space",
+        "fine": "shift",
         "gripper_close": "c",
         "gripper_open": "v",
         "x+": "i",

@@ -21,6 +21,10 @@ PRESS_NS = 100_000_000
 """A gripper press lasts at least this long, for the same reason."""
 
 
+FINE = 0.25
+"""Share of the speed that a device asks for while its key for that is held, as on the page."""
+
+
 class Drive(Protocol):
     """The conversion of a reading and a deadman to a wanted twist."""
 
@@ -28,8 +32,14 @@ class Drive(Protocol):
         """Begin anew, after the device was lost."""
         ...
 
-    def update(self, reading: Reading, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
+    def update(self, reading: Reading, pressed: bool, now_ns: int, *, fine: bool) -> tuple[np.ndarray, bool]:
         """Return the wanted twist, float64, shape (6,), unitless in [-1, 1], tcp frame; and the deadman.
+
+        Args:
+            reading: Of the device.
+            pressed: Whether its deadman is.
+            now_ns: On the monotonic clock.
+            fine: Whether the operator asks for a fraction of the speed.
 
         Raises:
             RobotError: If what it needs of the robot is missing.
@@ -48,10 +58,10 @@ class RateDrive:
         """Wait for axes and deadman to be let go."""
         self._engagement.connected()
 
-    def update(self, reading: Reading, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
+    def update(self, reading: Reading, pressed: bool, now_ns: int, *, fine: bool) -> tuple[np.ndarray, bool]:
         """Return the twist that the deflection asks for, and the deadman; see `Drive`."""
         twist, deadman = self._engagement.update(reading.axes, pressed, now_ns)
-        return self._frame.to_tcp(twist, now_ns), deadman
+        return self._frame.to_tcp(twist * (FINE if fine else 1.0), now_ns), deadman
 
 
 class FollowDrive:
@@ -67,8 +77,8 @@ class FollowDrive:
         self._clutch.open()
         self._ready = False
 
-    def update(self, reading: Reading, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
-        """Return the twist that follows the handle, and whether the clutch is closed; see `Drive`."""
+    def update(self, reading: Reading, pressed: bool, now_ns: int, *, fine: bool) -> tuple[np.ndarray, bool]:
+        """Return the twist that follows the handle, whose way is the arm's, and whether the clutch is closed."""
         follower = self._robot.pose(now_ns)
         self._ready = self._ready or not pressed
         if not (self._ready and pressed) or reading.pose is None:
@@ -113,7 +123,9 @@ class HandDevice:
         twist, deadman = np.zeros(6), False
         if not problems and not self._just_lost(now_ns):
             try:
-                twist, deadman = self._drive.update(there[0], self._is_pressed(there, gripper), now_ns)
+                twist, deadman = self._drive.update(
+                    there[0], self._is_pressed(there, gripper), now_ns, fine="fine" in held
+                )
             except RobotError as error:
                 problems = [str(error)]
         if problems or self._lost_ns is None:

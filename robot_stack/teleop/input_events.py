@@ -89,6 +89,8 @@ RELEASED, PRESSED, REPEATED = 0, 1, 2
 TRIGGERS = {"ABS_Z": "BTN_TL2", "ABS_RZ": "BTN_TR2"}
 """Many gamepads have analog triggers where others have these buttons; pulled half way they are pressed."""
 PULLED = 0.5
+TWICE = {"shift": ("LEFTSHIFT", "RIGHTSHIFT")}
+"""Key of the key table -> those that a keyboard has of it."""
 GAMEPAD_KEYS = ("BTN_SOUTH", "BTN_TL", "BTN_TR")
 """What every gamepad has; not all have the others of the key table."""
 
@@ -196,7 +198,11 @@ class InputEvents:
 
 def keyboard_actions(*, motion: bool) -> dict[str, str]:
     """Return key -> action of a keyboard; without those that move the arm where it lies beside another device."""
-    table = {f"KEY_{key.upper()}": action for action, key in BINDINGS[Device.KEYBOARD].items()}
+    table = {
+        f"KEY_{name}": action
+        for action, key in BINDINGS[Device.KEYBOARD].items()
+        for name in TWICE.get(key, (key.upper(),))
+    }
     return {key: action for key, action in table.items() if motion or action not in MOTIONS}
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from robot_stack.config.resolve import load_run
 from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
+from robot_stack.teleop.input_events import KEYS
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import EVENTS, TeleopSample
 from robot_stack.types.spec import AXES
@@ -92,6 +93,21 @@ def test_full_deflection_is_one_on_every_axis_both_ways_and_never_more(rig: Rig)
             assert value(samples[-1], axis) == pytest.approx(sign, abs=1e-3), axis
             assert max(np.abs(sample.twist).max() for sample in samples) <= 1.0
             rig.push(axis, 0.0)
+
+
+@pytest.mark.parametrize("name", ["keyboard", "spacemouse with pedal"])
+@pytest.mark.parametrize("shift", ["KEY_LEFTSHIFT", "KEY_RIGHTSHIFT"])
+def test_with_shift_held_on_a_keyboard_it_is_a_quarter_as_fast(name: str, shift: str):
+    """Also where the keyboard lies beside a device that has no such key."""
+    rig = RIGS[name]()
+    keyboard = getattr(rig, "keypad", None) or rig.thing
+    in_control(rig)
+    rig.push("x", 1.0)
+    assert value(rig.run(0.4)[-1], "x") == pytest.approx(1.0, abs=1e-3)
+    keyboard.key(KEYS[shift], 1)
+    assert value(rig.run(0.1)[-1], "x") == pytest.approx(0.25, abs=1e-3)
+    keyboard.key(KEYS[shift], 0)
+    assert value(rig.run(0.4)[-1], "x") == pytest.approx(1.0, abs=1e-3)
 
 
 @every(lambda rig: rig.analog)
