@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robot_stack.cli.checked_run import load_checked
-from robot_stack.cli.run_folder import own_folder
+from robot_stack.cli.run_folder import RUNS, own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, prepared
+from robot_stack.transport.access.link_token import LinkToken
 
 
 def run(
@@ -22,9 +23,13 @@ def run(
 
     Raises:
         ConfigError: If a file is wrong, or the folder is of another run.
+        TransportError: If the token of the learner cannot be used.
     """
     resolved = load_checked(name, overrides, root)
-    with prepared(resolved, own_folder(resolved, folder)) as ready:
+    place = own_folder(resolved, folder)
+    if resolved.cell.learner_certs is None:  # the learner is on this machine, in the run's usual folder
+        LinkToken.pass_on(RUNS / resolved.name, place)
+    with prepared(resolved, place) as ready:
         table = choose_table(resolved, ready.folder, cell_only=False, remote_learner=True, actor_id=actor_id)
         code = supervise(resolved, ready, table)
     print(

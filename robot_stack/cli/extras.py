@@ -16,12 +16,10 @@ EXTRA_OF = {
 """Library -> extra."""
 EXTRAS_OF_VERB = {"sim": "ros,dry-run"}
 """Verb -> the extras that it needs together, where one alone would not do."""
-STARTS_NODES = ("act", "camera", "deploy", "record", "sim", "up")
-"""Verbs whose processes are nodes; `doctor` says by itself that there is no ROS."""
 
 
 def check_ros() -> None:
-    """Refuse to go on where no ROS can be imported: the processes would say so in their logs, one by one.
+    """Refuse to start nodes where no ROS can be imported: they would say so in their logs, one by one.
 
     Raises:
         ModuleNotFoundError: Its `name` is a key of `EXTRA_OF`.

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from robot_stack.cli.data.words import add_data, port_number
-from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB, STARTS_NODES, check_ros, remedy
+from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB, remedy
 from robot_stack.types.errors import SpecError, StackError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
@@ -427,8 +427,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(top.parse_args(said))
     verb = options.pop("verb")
     try:
-        if verb in STARTS_NODES:
-            check_ros()
         code: int = importlib.import_module(module_of(verb)).run(**options)
         sys.stdout.flush()
     except StackError as error:

@@ -16,6 +16,7 @@ from typing import Any
 from policies.encoders.registry import find_encoder
 from reward_models.live import find_live
 from robot_stack.cli.checked_run import load_checked
+from robot_stack.cli.extras import check_ros
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.cli.supervise import PageAddress
 from robot_stack.config.cross import LEAST_DEMOS
@@ -116,7 +117,9 @@ def run(
 
     Raises:
         KeyboardInterrupt: If an operator ended it; the text says how to go on.
+        ModuleNotFoundError: If there is no ROS here.
     """
+    check_ros()
     asked = [f"seed={seed}"]
     if algorithm is not None:
         asked.append(f"algorithm.name={algorithm}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from robot_stack.cli.extras import check_ros
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.processes.prepared_run import PreparedRun
@@ -46,7 +47,12 @@ class PageAddress:
 def supervise(
     resolved: ResolvedRun, ready: PreparedRun, table: Sequence[ProcessSpec], timeout_s: float | None = None
 ) -> int:
-    """Run a table of processes, and on Ctrl-C or SIGTERM stop them in order; returns the exit code."""
+    """Run a table of processes, and on Ctrl-C or SIGTERM stop them in order; returns the exit code.
+
+    Raises:
+        ModuleNotFoundError: If there is no ROS here.
+    """
+    check_ros()
     names = ", ".join(spec.name for spec in table)
     print(f"{resolved.name}: {names}; DDS domain {ready.domain}; logs in {ready.log_folder}", flush=True)
     if ready.domain != resolved.cell.dds_domain:

@@ -30,6 +30,12 @@ exit 1
 """
 
 
+@pytest.fixture(autouse=True)
+def no_nodes(monkeypatch) -> None:
+    """What follows starts none, and needs no ROS."""
+    monkeypatch.setattr(sim, "check_ros", lambda: None)
+
+
 @pytest.mark.parametrize(
     ("options", "by_make", "typed"),
     [

@@ -148,7 +148,6 @@ def test_without_ros_a_verb_that_starts_nodes_says_what_brings_it(
     said = capsys.readouterr().err
     assert f"rclpy is missing, must be there for `{verb}`; source the setup file of ROS 2" in said
     assert f"pip install 'robot-stack[{extras}]'" in said
-    assert list(tmp_path.iterdir()) == [], "nothing is begun"
 
 
 def test_every_extra_that_is_named_is_one() -> None:

@@ -14,6 +14,7 @@ from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, RewardFitRow
+from robot_stack.transport.access.link_token import FILE, LinkToken
 from robot_stack.types.errors import ConfigError
 
 CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "console")
@@ -60,6 +61,15 @@ def test_act_goes_to_the_learner_that_the_cell_names(supervised) -> None:
     ((_, table),) = supervised
     assert names(table) == (*CELL, "actor", "bring_up")
     assert "gpu:1" in table[-2].argv
+
+
+def test_a_second_actor_with_a_folder_of_its_own_has_the_learners_token(supervised) -> None:
+    learners = LinkToken.keep(Path("runs/peg_insert"))
+    assert main.main(["act", "peg_insert", "--id", "right", "--folder", "runs/right"]) == 0
+    ((folder, _),) = supervised
+    assert folder == Path("runs/right")
+    assert LinkToken.read(folder).token == learners.token
+    assert (folder / FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_up_starts_everything(supervised) -> None:

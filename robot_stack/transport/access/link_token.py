@@ -40,16 +40,18 @@ class LinkToken:
         Raises:
             TransportError: As `read`, or if the folder cannot be written.
         """
-        path = folder / file
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            create_durable(path, secrets.token_hex(TOKEN_BYTES).encode() + b"\n", mode=0o600)
-        except OSError as error:
-            raise TransportError(
-                f"{path} cannot be made ({error.strerror}), must be there for whoever is let in; choose a run folder "
-                "that can be written"
-            ) from error
+        cls._make(folder / file, secrets.token_hex(TOKEN_BYTES))
         return cls.read(folder, file)
+
+    @classmethod
+    def pass_on(cls, source: Path, folder: Path) -> None:
+        """Give a folder the token of another one, where that has one and this has none.
+
+        Raises:
+            TransportError: As `read`, or if the folder cannot be written.
+        """
+        if (source / FILE).exists():
+            cls._make(folder / FILE, cls.read(source).token)
 
     @classmethod
     def read(cls, folder: Path, file: str = FILE) -> LinkToken:
@@ -82,6 +84,17 @@ class LinkToken:
                 )
             raw = opened.read(MAX_TOKEN_CHARS + 2)
         return cls(token=raw.decode("ascii", errors="replace").strip(), path=path)
+
+    @staticmethod
+    def _make(path: Path, token: str) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            create_durable(path, token.encode() + b"\n", mode=0o600)
+        except OSError as error:
+            raise TransportError(
+                f"{path} cannot be made ({error.strerror}), must be there for whoever is let in; choose a run folder "
+                "that can be written"
+            ) from error
 
 
 def check_token(token: str, what: str, advice: str) -> None:
