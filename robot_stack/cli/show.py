@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,17 @@ from robot_stack.transport.access.security import is_loopback
 from robot_stack.types.errors import ConfigError
 
 WIDEST_SETTING = 64
+FILES = (
+    ".servos.calibration",
+    ".twin.mjcf",
+    ".learner_certs",
+    ".base.policy",
+    ".base.checkpoint",
+    ".base.python",
+    ".settings.weights",
+    ".settings.prompt_file",
+)
+"""What the keys of files end with that a process reads when it starts; of several machines, each has its own."""
 
 
 def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: Path | None = None) -> int:
@@ -26,8 +37,17 @@ def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: P
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
+    for absent in _not_here(resolved):
+        print(absent, file=sys.stderr)
     print(as_json_text(resolved) if as_json else as_table(resolved))
     return 0
+
+
+def _not_here(resolved: ResolvedRun) -> Iterator[str]:
+    """Yield a sentence for each file that the run names and this machine lacks: it may lie where it is read."""
+    for key, value, origin in resolved.values(_owned(resolved)):
+        if isinstance(value, str) and key.endswith(FILES) and not Path(value).expanduser().exists():
+            yield f"{origin}: {key} is {value!r}, which is not here; it must be on the machine whose process reads it"
 
 
 def _check_start(resolved: ResolvedRun) -> None:

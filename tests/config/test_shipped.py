@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,29 @@ def test_show_prints_each_value_with_its_origin(capsys: pytest.CaptureFixture[st
     assert any(line.startswith("safety.soft_force_n: 15.0 ") and line.endswith("table.yaml:10") for line in lines)
     assert any(line.startswith("robot.joints.6: ") and line.endswith("fr3.yaml:14") for line in lines)
     assert lines[-1].startswith("Next: robot-stack ")
+
+
+def test_show_names_the_files_that_are_not_here(
+    tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It refuses nothing: an arm's calibration lies on the arm's machine, and this may be another one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (run,) = (each.stem for each in (config_root() / "runs").glob("so101*.yaml"))
+    assert show.run(run, ["base={kind: saved, policy: ~/first/policy.safetensors}"]) == 0
+    said = capsys.readouterr()
+    assert set(re.findall(r": ([\w.]+) is '", said.err)) == {
+        "robot.servos.calibration",
+        "teleop.servos.calibration",
+        "run.base.policy",
+    }
+    assert "so101.yaml:" in said.err
+    assert said.out.splitlines()[-1].startswith("Next: ")
+    calibration = load_run(run).robot.servos.calibration
+    Path(calibration).expanduser().parent.mkdir(parents=True)
+    Path(calibration).expanduser().touch()
+    assert show.run(run) == 0
+    assert "robot.servos.calibration" not in capsys.readouterr().err
 
 
 def test_show_as_json_holds_the_same_values(capsys: pytest.CaptureFixture[str]) -> None:
