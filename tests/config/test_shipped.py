@@ -99,7 +99,7 @@ def test_show_names_the_files_that_are_not_here(
         "teleop.servos.calibration",
         "run.base.policy",
     }
-    assert "so101.yaml:" in said.err
+    assert "so101_bus.yaml:" in said.err
     assert said.out.splitlines()[-1].startswith("Next: ")
     calibration = load_run(run).robot.servos.calibration
     Path(calibration).expanduser().parent.mkdir(parents=True)
