@@ -18,10 +18,12 @@ from pydantic import TypeAdapter, ValidationError
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.page import serve_page
 from robot_stack.config.camera import V4l2CameraConfig
+from robot_stack.config.files.edit import edited
 from robot_stack.config.files.library import config_root, find, names, run_file, search_path
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import CAMERAS
 from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import IMAGES_FILE, ros_environment, write_profiles
 from robot_stack.types.errors import ConfigError, RobotError
 from robot_stack.types.surveyed import Surveyed
@@ -69,14 +71,33 @@ def _copy(name: str, like: str) -> int:
         (kind, name): headed(renamed((shipped / kind / f"{old}.yaml").read_text(), kind, name), origin)
         for kind, old in sources.items()
     }
+    serials = _serials_here(example)
+    if serials:
+        edits = {("cameras", camera, "serial"): serial for camera, serial in serials.items()}
+        texts["cells", name] = edited(texts["cells", name], edits)
     check_together(texts, name, lambda run, root: load_run(run, root=root))
     for path in write_together(texts, shipped):
         print(f"Written: {path}")
     others = ", ".join(other for other in examples if other not in (like, name))
     print(f"Every line of them is an example, of {like}; {name} is yours to correct. Others, for --like: {others}")
+    if serials:
+        found = " and ".join(f"{serial} as {camera}" for camera, serial in serials.items())
+        print(f"Cameras here: {found}; robot-stack camera {name} {next(iter(serials))} shows whether that is the one")
     start = f"robot-stack sim --task {name}" if example.simulated else f"robot-stack doctor {name}"
     print(f"Next: edit them, then robot-stack show {name}, then {start}")
     return 0
+
+
+def _serials_here(example: ResolvedRun) -> dict[str, str]:
+    """Return camera of the example -> serial number, where just as many are connected here and each has a number."""
+    asked = [name for name, camera in example.cameras.items() if isinstance(camera, V4l2CameraConfig) and camera.serial]
+    if not asked:
+        return {}
+    from robot_stack.sensing.connected import connected_cameras
+
+    found = [camera.serial for camera in connected_cameras()]
+    numbered = [serial for serial in found if serial is not None]
+    return dict(zip(asked, numbered)) if len(asked) == len(found) == len(numbered) else {}
 
 
 def _serve(host: str, port: int) -> int:

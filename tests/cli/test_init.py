@@ -17,6 +17,8 @@ from robot_stack.cli.main import main
 from robot_stack.config.files.library import config_root, names
 from robot_stack.config.resolve import load_run
 from robot_stack.config.robot import SimRobot
+from robot_stack.sensing import connected
+from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.workcell.build import build_local_cell
 from tests.console.browser_store import fetch
 
@@ -108,6 +110,24 @@ def test_in_a_checkout_the_schemas_are_where_they_are(empty_folder: Path, monkey
         monkeypatch.setattr(f"{module}.config_root", lambda: checkout)
     assert main(["init", "mine"]) == 0
     assert (checkout / "runs" / "mine.yaml").is_file()
+
+
+SEEN = {"two": ["77665544", "AB"], "one": ["AB"], "three": ["A", "B", "C"], "one without": ["AB", None], "none": []}
+
+
+@pytest.mark.parametrize("here", SEEN)
+def test_the_serial_numbers_of_the_cameras_here_are_written(here: str, empty_folder: Path, monkeypatch, capsys) -> None:
+    """Where there are as many as the example has: else it is not known which of them are meant."""
+    cameras = [ConnectedCamera(name=f"{each}", path="", serial=each, device=None) for each in SEEN[here]]
+    monkeypatch.setattr(connected, "connected_cameras", lambda: cameras)
+    assert main(["init", "mine", "--like", "so101_table"]) == 0
+    said = capsys.readouterr().out
+    written = {name: camera.serial for name, camera in load_run("mine").cameras.items()}
+    example = {name: camera.serial for name, camera in load_run("so101_table").cameras.items()}
+    assert written == (dict(zip(("wrist", "front"), SEEN["two"])) if here == "two" else example)
+    assert ("Cameras here: 77665544 as wrist and AB as front; robot-stack camera mine wrist" in said) == (here == "two")
+    text = (empty_folder / "hardware_configs/cells/mine.yaml").read_text()
+    assert "# from the names in /dev/v4l/by-id" in text
 
 
 def test_an_example_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
