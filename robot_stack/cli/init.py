@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.page import serve_page
 from robot_stack.config.camera import V4l2CameraConfig
-from robot_stack.config.files.edit import edited
+from robot_stack.config.files.edit import Edits, edited
 from robot_stack.config.files.library import config_root, find, names, run_file, search_path
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import CAMERAS
@@ -73,7 +73,7 @@ def _copy(name: str, like: str) -> int:
     }
     serials = _serials_here(example)
     if serials:
-        edits = {("cameras", camera, "serial"): serial for camera, serial in serials.items()}
+        edits: Edits = {("cameras", camera, "serial"): serial for camera, serial in serials.items()}
         texts["cells", name] = edited(texts["cells", name], edits)
     check_together(texts, name, lambda run, root: load_run(run, root=root))
     for path in write_together(texts, shipped):

@@ -21,6 +21,7 @@ from robot_stack.console.browser.app import Browser
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.relabels import Relabels, Tell
 from robot_stack.console.browser.staging import Staging
+from robot_stack.console.browser.viewer import RerunViewer
 from robot_stack.console.serving import AppServer, listen, page_address
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.datasets.store_view import open_store
@@ -103,7 +104,13 @@ def write_recorded(root: Path) -> None:
 
 
 @contextmanager
-def browsing(root: Path, token: str = "", tell: Tell | None = None, stages: Sequence[str] = ()) -> Iterator[Served]:
+def browsing(
+    root: Path,
+    token: str = "",
+    tell: Tell | None = None,
+    stages: Sequence[str] = (),
+    viewer: RerunViewer | None = None,
+) -> Iterator[Served]:
     """The page of a folder, for as long as it is served."""
     view = open_store(root)
     catalogue, relabels = Catalogue(view), Relabels(view.paths, tell)
@@ -118,6 +125,8 @@ def browsing(root: Path, token: str = "", tell: Tell | None = None, stages: Sequ
         Maker(out),
         Gate(token, listening.getsockname()[1]),
         "monday",
+        local=not token,
+        viewer=viewer,
     )
     with AppServer(browser.app(), listening, browser.run):
         url = page_address(listening, "127.0.0.1", token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robot_stack.console.browser.viewer import RerunViewer, rerun_program
 from robot_stack.replay.annotations import MarkLog
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource
@@ -268,6 +270,80 @@ def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
     page.locator("[data-format=mcap]").click()
     says(page, "#made", str(served.out / f"mcap-{DEMO}"))
     says(page, "#made", "in Foxglove: Open local file")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("format", "library"), [("rerun", "rerun"), ("lerobot", "av")])
+def test_one_click_opens_an_episode_in_reruns_own_viewer(tmp_path, browser, format: str, library: str):
+    """The real one: its page is loaded and names the recording; at the end of ours nothing of it is left."""
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    program = rerun_program()
+    if program is None:
+        pytest.skip("rerun is not installed")
+    write_recorded(tmp_path / "run")
+    context = browser.new_context(viewport=WIDE)
+    with browsing(tmp_path / "run", viewer=RerunViewer([program], tmp_path / "rerun.log")) as served:
+        page = context.new_page()
+        page.goto(served.url)
+        open_episode(page, DEMO)
+        with context.expect_page(timeout=WAIT_MS) as opened:
+            page.locator(f"[data-format={format}]").click()
+        sync_api.expect(opened.value).to_have_title("Rerun Viewer", timeout=WAIT_MS)
+        assert page.locator("#made a").get_attribute("href") == opened.value.url
+        says(page, "#made", str(served.out / f"{format}-{DEMO}"))
+        address = opened.value.url
+        context.close()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(address, timeout=5)
+
+
+FOXGLOVE_PAGE = """<title>waits</title><script>
+(async () => {
+    const address = new URL(location.href).searchParams.get("ds.url");
+    const answer = await fetch(address, { headers: { Range: "bytes=0-7" } });
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    const whole = answer.headers.get("Content-Range").split("/")[1];
+    document.title = `${answer.status} ${[...bytes].map((each) => each.toString(16)).join(" ")} of ${whole}`;
+})().catch((error) => { document.title = `refused: ${error}`; });
+</script>"""
+"""Takes Foxglove's place at its address: reads the first bytes of the file as a page of that origin can."""
+MCAP_MAGIC = "89 4d 43 41 50 30 d a"
+
+
+@pytest.mark.long
+def test_one_click_opens_an_episode_at_foxgloves_address_whose_page_may_read_it(tmp_path, browser):
+    pytest.importorskip("mcap_ros2", reason="mcap is not installed")
+    write_recorded(tmp_path / "run")
+    context = browser.new_context(viewport=WIDE, permissions=["local-network-access"])  # for which Chrome asks once
+    context.route(
+        "https://app.foxglove.dev/**", lambda route: route.fulfill(body=FOXGLOVE_PAGE, content_type="text/html")
+    )
+    with browsing(tmp_path / "run") as served:
+        page = context.new_page()
+        page.goto(served.url)
+        open_episode(page, DEMO)
+        with context.expect_page(timeout=WAIT_MS) as opened:
+            page.locator("[data-format=mcap]").click()
+        size = (served.out / f"mcap-{DEMO}" / f"{DEMO}.mcap").stat().st_size
+        sync_api.expect(opened.value).to_have_title(f"206 {MCAP_MAGIC} of {size}", timeout=WAIT_MS)
+        says(page, "#made a", "open it in Foxglove")
+    context.close()
+
+
+def test_a_viewer_that_does_not_come_up_is_said_beside_the_command(tmp_path, tab):
+    pytest.importorskip("rerun", reason="rerun is not installed")
+    broken = tmp_path / "rerun"
+    broken.write_text("#!/bin/sh\necho no such file\nexit 3\n")
+    broken.chmod(0o755)
+    write_recorded(tmp_path / "run")
+    with browsing(tmp_path / "run", viewer=RerunViewer([str(broken)], tmp_path / "rerun.log")) as served:
+        page = tab(served.url)
+        open_episode(page, DEMO)
+        page.locator("[data-format=rerun]").click()
+        says(page, "#made", "has not come up")
+        says(page, "#made", "no such file")
+        says(page, "#made code", "rerun ")
+        assert page.locator("#made a").count() == 0
 
 
 def test_what_is_broken_or_running_is_named_and_a_refusal_is_shown(served, tab):

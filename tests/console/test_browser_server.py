@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import time
+import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 from robot_stack.console.browser.staging import Staging
+from robot_stack.console.browser.viewer import RerunViewer
 from robot_stack.datasets.store_view import open_store
 from robot_stack.replay.durable import WriterLock
 from robot_stack.replay.episode_store import EpisodeStore
@@ -285,6 +288,41 @@ def test_an_export_is_written_beside_and_says_how_it_is_opened(own, format, libr
     assert (Path(made["folder"]) / file).is_file()
     assert made["command"].startswith(command)
     assert contents(own.root) == before
+
+
+@pytest.mark.long
+def test_what_is_lent_to_foxglove_is_a_whole_bag_in_ranges_for_whoever_has_its_address(own: Served) -> None:
+    reader = pytest.importorskip("mcap.reader", reason="mcap is not installed")
+    pytest.importorskip("mcap_ros2", reason="mcap is not installed")
+    code, body = own.post("api/export", {"episode": DEMO, "format": "mcap"})
+    assert code == 200
+    opens = json.loads(body)["opens"]
+    assert opens["address"].startswith("https://app.foxglove.dev/~/view?ds=remote-file&ds.url=")
+    (lent,) = urllib.parse.parse_qs(urllib.parse.urlsplit(opens["address"]).query)["ds.url"]
+    assert lent.startswith(own.url.rstrip("/") + "/lent/")
+    path = lent.removeprefix(own.url)
+    assert reader.make_reader(io.BytesIO(own.get(path)[1])).get_summary().statistics.message_count > 0
+    assert own.get(path, Range="bytes=2-5") == (206, own.get(path)[1][2:6])
+    assert own.get(path, Range="bytes=99999999-")[0] == 416
+    assert own.get(path, Host="evil.example")[0] == 403
+    secret, name = path.split("/")[-2:]
+    for other in (f"lent/{'x' * len(secret)}/{name}", f"lent/{secret}/manifest.json", f"lent/{secret}/..%2f..%2fetc"):
+        assert own.get(other)[0] == 404, other
+
+
+@pytest.mark.long
+def test_a_page_for_other_machines_opens_nothing(made: Path, tmp_path: Path) -> None:
+    """What is opened would be reached from its server's machine only."""
+    pytest.importorskip("mcap_ros2", reason="mcap is not installed")
+    pytest.importorskip("rerun", reason="rerun is not installed")
+    write_recorded(tmp_path / "monday")
+    with browsing(tmp_path / "monday", TOKEN, viewer=RerunViewer(["false"], tmp_path / "rerun.log")) as served:
+        for format in ("mcap", "rerun"):
+            words = {"Authorization": f"Bearer {TOKEN}"}
+            code, body = served.post("api/export", {"episode": DEMO, "format": format}, **words)
+            assert code == 200
+            assert "opens" not in json.loads(body)
+    assert not (tmp_path / "rerun.log").exists()
 
 
 # who is refused ------------------------------------------------------------------------------------------------------

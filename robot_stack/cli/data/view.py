@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -9,11 +10,13 @@ from typing import Protocol, TypeVar
 from robot_stack.cli.data.common import Said, find_data, run_of
 from robot_stack.cli.page import serve_page
 from robot_stack.config.resolve import load_resolved
-from robot_stack.console.access import Gate
+from robot_stack.console.access import Gate, is_local
 from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
+from robot_stack.console.browser.viewer import RerunViewer, rerun_program
 from robot_stack.datasets.catalogue import Catalogue
+from robot_stack.processes.child import wrapped
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import Credentials, actor_credentials
 from robot_stack.transport.calls import LearnerAwayError, send_label, send_mark
@@ -43,13 +46,18 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
         tell = partial(_tell, run, resolved.cell.learner_certs)
         relabels = Relabels(view.paths, partial(tell, send_label))
         staging = Staging(view.paths, resolved.task.stages, partial(tell, send_mark))
-    maker = Maker(out or (view.root.with_name(f"{view.root.name}-made") if run is None else run / "made"))
+    place = out or (view.root.with_name(f"{view.root.name}-made") if run is None else run / "made")
+    program = rerun_program()
+    viewer = None
+    if program is not None:
+        ends_with_us = wrapped((program,), python=sys.executable, nice=0, realtime=0)
+        viewer = RerunViewer(ends_with_us, place / "rerun.log")
     catalogue = Catalogue(view)
     catalogue.refresh()
 
     def make(gate: Gate) -> Browser:
         relabels.open()
-        return Browser(catalogue, relabels, staging, maker, gate, name)
+        return Browser(catalogue, relabels, staging, Maker(place), gate, name, local=is_local(host), viewer=viewer)
 
     serve_page(host, port, make)
     return Said(document={"folder": str(view.root)}, lines=[f"Next: robot-stack data list {name}"])

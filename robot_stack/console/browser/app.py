@@ -7,6 +7,7 @@
 | GET /api/episodes/ID | everything of a closed episode but its images |
 | GET /api/episodes/ID/frames/K | its K-th second of images, see `Films.get` |
 | GET /api/pair | two moments to be compared, null without any; how many answers there are |
+| GET /lent/SECRET/NAME | what was written for Foxglove, or a range of it |
 | POST /api/label, /api/undo, /api/mark, /api/prefer, /api/trim, /api/export | what has been done |
 """
 
@@ -19,17 +20,20 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from robot_stack.console.access import Gate
 from robot_stack.console.browser.asked import Asked, Export, Mark, Nothing, Prefer, Relabel, Trims, asked
+from robot_stack.console.browser.lending import HEADERS as LENT
+from robot_stack.console.browser.lending import ROOM, Lending
 from robot_stack.console.browser.listed import listed
-from robot_stack.console.browser.making import Maker
+from robot_stack.console.browser.making import FOR_FOXGLOVE, FOR_RERUN, Maker
 from robot_stack.console.browser.played import played
 from robot_stack.console.browser.projector import Projector
 from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
+from robot_stack.console.browser.viewer import RerunViewer, ViewerError
 from robot_stack.console.web import BROWSER, HEADERS, STATIC, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.datasets.comparing import Comparing
@@ -56,17 +60,31 @@ class Browser:
         relabels: Takes verdicts.
         staging: Takes stage marks.
         maker: Writes trims and exports.
+        local: Whether the page is for this machine alone: then what was written is opened at once.
+        viewer: Of Rerun; None where it is not installed.
         gate: Who is let in.
         name: Of the run or dataset, as its user calls it.
     """
 
     def __init__(
-        self, catalogue: Catalogue, relabels: Relabels, staging: Staging, maker: Maker, gate: Gate, name: str
+        self,
+        catalogue: Catalogue,
+        relabels: Relabels,
+        staging: Staging,
+        maker: Maker,
+        gate: Gate,
+        name: str,
+        *,
+        local: bool = False,
+        viewer: RerunViewer | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._relabels = relabels
         self._staging = staging
         self._maker = maker
+        self._local = local
+        self._viewer = viewer
+        self._lending = Lending()
         self._comparing = Comparing(catalogue)
         self._gate = gate
         self._name = name
@@ -94,6 +112,7 @@ class Browser:
             routes=[
                 Route("/", self._index),
                 Route("/static/{name}", self._static),
+                Route(ROOM + "/{secret}/{name}", self._lent),
                 *(Route(path, guarded(self._gate, handler)) for path, handler in look.items()),
                 *(Route(path, guarded(self._gate, handler), methods=["POST"]) for path, handler in do.items()),
             ]
@@ -106,8 +125,10 @@ class Browser:
             await asyncio.sleep(TICK_S if not any(True for _ in self._catalogue.unread()) else 0.01)
 
     def close(self) -> None:
-        """Write the verdicts that are kept back: nobody can undo them any more."""
+        """Write the verdicts that are kept back, since nobody can undo them any more, and end the viewer."""
         self._relabels.bring(time.monotonic_ns(), all_of_them=True)
+        if self._viewer is not None:
+            self._viewer.close()
 
     def _look(self) -> None:
         try:
@@ -194,7 +215,28 @@ class Browser:
 
     async def _export(self, request: Request) -> Response:
         said = await _body(Export, request)
-        return json_answer(await asyncio.to_thread(self._maker.export, self._catalogue.view, said.episode, said.format))
+        return json_answer(await asyncio.to_thread(self._written, said, str(request.base_url).rstrip("/")))
+
+    def _written(self, said: Export, server: str) -> dict[str, Any]:
+        """Write an export, and say where it can be opened on this machine."""
+        made = self._maker.export(self._catalogue.view, said.episode, said.format)
+        recording, bag = made.pop(FOR_RERUN, None), made.pop(FOR_FOXGLOVE, None)
+        if recording is not None and self._local and self._viewer is not None:
+            try:
+                made["opens"] = {"with": "Rerun's viewer", "address": self._viewer.show(recording)}
+            except ViewerError as error:  # it is written all the same, and the command is there
+                made["said"].append(str(error))
+        if bag is not None and self._local:
+            made["opens"] = {"with": "Foxglove", "address": self._lending.lend(bag, server)}
+        return made
+
+    async def _lent(self, request: Request) -> Response:
+        """Answer whoever knows the address of a lent file: Foxglove's page has no token of ours."""
+        refusal = refuse_host(self._gate, request)
+        path = self._lending.find(request.path_params["secret"], request.path_params["name"])
+        if refusal is not None or path is None:
+            return refusal or PlainTextResponse("there is no such file", 404, HEADERS)
+        return FileResponse(path, headers={**HEADERS, **LENT})
 
 
 async def _body(kind: type[Asked], request: Request) -> Asked:

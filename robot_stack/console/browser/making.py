@@ -20,6 +20,8 @@ from robot_stack.datasets.rerun_files import export_rerun
 from robot_stack.datasets.store_view import StoreView
 
 CODEC = "h264"
+FOR_RERUN, FOR_FOXGLOVE = "for_rerun", "for_foxglove"
+"""Keys of what Rerun's viewer opens of what was written, and Foxglove."""
 
 
 class Maker:
@@ -76,21 +78,22 @@ class Maker:
 
 def _rerun(view: StoreView, episode_id: str, out: Path) -> dict[str, Any]:
     size = export_rerun(view, [episode_id], out, on_episode=_silent)
-    file = _quoted(out / (episode_id + RECORDING))
-    return _made(out, [f"a Rerun recording, {size / 1e6:.1f} MB"], f"rerun {file}")
+    file = out / (episode_id + RECORDING)
+    return _made(out, [f"a Rerun recording, {size / 1e6:.1f} MB"], f"rerun {_quoted(file)}", {FOR_RERUN: file})
 
 
 def _mcap(view: StoreView, episode_id: str, out: Path) -> dict[str, Any]:
     count = export_mcap(view, [episode_id], out, on_episode=_silent)
     said = [f"an MCAP file, {count} messages", "in Foxglove: Open local file, then choose it; or read it as a bag:"]
-    return _made(out, said, f"ros2 bag info {_quoted(out / (episode_id + BAG))}")
+    file = out / (episode_id + BAG)
+    return _made(out, said, f"ros2 bag info {_quoted(file)}", {FOR_FOXGLOVE: file})
 
 
 def _lerobot(view: StoreView, episode_id: str, out: Path) -> dict[str, Any]:
     exported = export_lerobot(view, [episode_id], out, codec=CODEC, on_episode=_silent)
     said = [f"a LeRobotDataset of {exported.rows} rows, videos {exported.codec}", "where lerobot is installed:"]
     command = f"lerobot-dataset-viz --repo-id local/{episode_id} --root {_quoted(out)} --episode-index 0"
-    return _made(out, said, command)
+    return _made(out, said, command, {FOR_RERUN: out})
 
 
 _EXPORTS: Mapping[str, Callable[[StoreView, str, Path], dict[str, Any]]] = {
@@ -100,8 +103,8 @@ _EXPORTS: Mapping[str, Callable[[StoreView, str, Path], dict[str, Any]]] = {
 }
 
 
-def _made(out: Path, said: list[str], command: str) -> dict[str, Any]:
-    return {"folder": str(out.resolve()), "said": said, "command": command}
+def _made(out: Path, said: list[str], command: str, opened: Mapping[str, Path] | None = None) -> dict[str, Any]:
+    return {"folder": str(out.resolve()), "said": said, "command": command, **(opened or {})}
 
 
 def _quoted(path: Path) -> str:

@@ -23,6 +23,13 @@ function key(name) {
   return made;
 }
 
+// the other program's page, where a browser did not let it open by itself
+function link(opens) {
+  const made = document.createElement("a");
+  Object.assign(made, { href: opens.address, target: "_blank", rel: "noopener", textContent: `open it in ${opens.with}` });
+  return made;
+}
+
 export function stagesOf(row) {
   if (!row) return [];
   const marked = new Set(row.stages.map((mark) => mark.stage));
@@ -199,9 +206,10 @@ export class Desk {
     said.textContent = made.said.join("; ");
     command.textContent = made.command;
     const take = button(["copy the command"], () => copy(made.command).then(() => this.notice("copied"), () => this.notice("the browser does not let a page copy; mark it by hand")));
-    room.replaceChildren(title, folder, said, command, take);
+    room.replaceChildren(title, folder, ...(made.opens ? [link(made.opens)] : []), said, command, take);
     room.hidden = false;
     room.scrollIntoView({ block: "nearest" });
+    if (made.opens) window.open(made.opens.address, "_blank", "noopener");
     return true;
   }
 
