@@ -38,16 +38,16 @@ def refuse_mixed(results: Sequence[Result]) -> None:
         for result in results:
             group = result["settings"]["algorithm"] if key == "algorithm" else result[key]
             one = first.setdefault(group, result)
-            if one[what] != result[what]:
+            if other := differences(one[what], result[what]):
                 raise MixedSettings(
-                    f"{what} of {group} are {differences(one[what], result[what])} in seed {one['seed']} at "
+                    f"{what} of {group} are {other} in seed {one['seed']} at "
                     f"{one['commit']} and seed {result['seed']} at {result['commit']}, must be the same; measure "
                     "again what is older, in another --out"
                 )
 
 
 def differences(one: Any, other: Any, key: str = "") -> str:
-    """The values that differ between two trees of plain values, `key: one | other`."""
+    """The values that differ between two trees of plain values, `key: one | other`; a null may as well be absent."""
     if isinstance(one, dict) and isinstance(other, dict):
         inner = (
             differences(one.get(name), other.get(name), f"{key}.{name}".lstrip("."))

@@ -96,6 +96,15 @@ def test_a_run_of_other_settings_is_refused_before_it_is_measured(tmp_path: Path
     assert not runs.asked
 
 
+def test_a_run_from_before_a_setting_that_is_off_is_of_the_same_settings() -> None:
+    before, off, on = (
+        result(settings={"algorithm": "rlpd", "task": task}) for task in ({}, {"goal": None}, {"goal": "a"})
+    )
+    assert document([before, {**off, "seed": 1}])
+    with pytest.raises(MixedSettings, match=r"task.goal: None \| 'a'"):
+        document([before, {**on, "seed": 1}])
+
+
 def test_runs_of_another_length_and_of_other_defaults_are_not_pooled() -> None:
     with pytest.raises(MixedSettings, match="minutes of full"):
         document([result(), result(seed=1, minutes=3.0)])
