@@ -2,6 +2,7 @@
 # make check  a minute's tests of everything that decides, for every save
 # make test   style, types, imports and pytest, each also a target of its own
 # make faults  42 injected faults, ten minutes; what was measured goes to build/faults.json
+# make tutorials  the commands of docs/tutorials that take minutes, typed one after the other; a quarter of an hour
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
@@ -29,7 +30,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-tasks bench-suites clean
+.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults tutorials docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-tasks bench-suites clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -170,6 +171,9 @@ pytest-alone: gl $(INSTALLED)
 faults: gl $(INSTALLED)
 	@mkdir -p build
 	FAULTS_JSON=$(CURDIR)/build/faults.json $(BIN)/pytest tests/faults/test_matrix_*.py -m row $(PYTEST_ARGS)
+
+tutorials: gl $(INSTALLED)
+	TUTORIALS=1 $(BIN)/pytest tests/cli/test_tutorials.py -k minutes $(PYTEST_ARGS)
 
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -1,7 +1,7 @@
 """The tutorials of docs/, each typed from top to bottom in an empty folder: files are written, commands are run.
 
-A block of shell that has words above it ("at the robot", "takes minutes") needs what a test has not; its commands are
-only parsed.
+A block of shell that has words above it needs what a test has not: its commands are only parsed. Those that take
+minutes are run by `make tutorials`, a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +22,11 @@ from robot_stack.cli.main import parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-NOT_HERE = ("at the robot", "takes minutes")
+MINUTES = "takes minutes"
+NOT_HERE = ("at the robot", MINUTES)
+LONG_PAGES = ("first-run", "own-task", "own-algorithm")
+"""In the order in which they are read: the last one compares its run with that of the first."""
+LONGEST_S = 1200.0
 ARMS = ("ur5e", "franka", "so101")
 COMMANDS, YAML_LINES = 9, 40
 SHIMS = {
@@ -68,21 +74,68 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_can_be_typed_from_top_to_bottom(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
-    folder = tmp_path / "empty"
-    folder.mkdir()
+def typed(text: str, folder: Path, environment: dict[str, str], timeout_s: float) -> None:
+    """Type shell commands in a folder, and fail with what they said if one does."""
+    script = ["bash", "-euo", "pipefail", "-c", text]
+    done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout_s)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def type_page(page: Path, folder: Path, environment: dict[str, str]) -> None:
+    """Write the files of a page and type its short commands, from top to bottom."""
     for block in blocks(page):
         if block.language == "sh" and not block.title:
-            script = ["bash", "-euo", "pipefail", "-c", block.text]
-            done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
-            assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+            typed(block.text, folder, environment, 240)
         elif block.language != "sh":
             assert block.title, f"{page.name}: a block of {block.language} has no name of a file above it"
             path = folder / block.title
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_can_be_typed_from_top_to_bottom(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    type_page(page, folder, environment)
+
+
+@pytest.mark.skipif("TUTORIALS" not in os.environ, reason="a quarter of an hour: make tutorials")
+@pytest.mark.timeout(3600)
+def test_what_takes_minutes_does_what_the_page_says(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Every command as it stands there, but for `--quick`; a page that is served is opened once and ended."""
+    assert {page.stem for page in PAGES for block in blocks(page) if block.title == MINUTES} == set(LONG_PAGES)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    for name in LONG_PAGES:
+        page = next(each for each in PAGES if each.stem == name)
+        type_page(page, folder, environment)
+        for block in blocks(page):
+            for line in block.text.splitlines() if block.title == MINUTES else ():
+                if line.startswith("robot-stack data view"):
+                    serve(line, folder, environment)
+                    continue
+                quick = " --quick" if line.startswith("robot-stack sim ") and "--quick" not in line else ""
+                typed(line + quick, folder, environment, LONGEST_S)
+    for run in ("first", "tight", "noisy"):
+        assert (folder / "runs" / run / "report.html").is_file(), run
+
+
+def serve(line: str, folder: Path, environment: dict[str, str]) -> None:
+    """Start what serves a page until its address answers, and end it as Ctrl-C does."""
+    process = subprocess.Popen(
+        ["bash", "-c", f"exec {line}"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().split()[0]
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -265,11 +265,16 @@ def test_two_episodes_are_compared_by_time_and_by_progress(served, tab):
 
 def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
     pytest.importorskip("mcap_ros2", reason="mcap is not installed")
+    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
     page = tab(served.url)
+    page.context.route("https://**", lambda route: route.abort())
     open_episode(page, DEMO)
     page.locator("[data-format=mcap]").click()
     says(page, "#made", str(served.out / f"mcap-{DEMO}"))
     says(page, "#made", "in Foxglove: Open local file")
+    says(page, "#made a", "open it in Foxglove")
+    page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
+    assert not page.evaluate("axe.run()")["violations"]
 
 
 @pytest.mark.long

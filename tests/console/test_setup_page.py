@@ -420,6 +420,12 @@ def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(ur_bench, tab, sch
         says(page, "#heard", "described as ur5e")
         page.fill("#name", "bench")
         says(page, "#files", "source_topic")
+        page.select_option("#robot", "ur5e")
+        page.click("#where")
+        sync_api.expect(page.locator("#keep")).to_be_enabled()
+        page.fill("#pose", "above")
+        page.click("#keep")
+        says(page, "#poses", "above")
         page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
         found = page.evaluate("axe.run()")["violations"]
         assert not [(each["id"], [node["target"] for node in each["nodes"]]) for each in found]

@@ -143,6 +143,21 @@ def test_the_rules_of_axe_find_nothing_while_a_plot_is_read(browser: Any, report
     assert [(each["id"], [node["html"][:90] for node in each["nodes"]][:3]) for each in found] == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_rules_of_axe_find_nothing_in_a_comparison(
+    browser: Any, own_run: Path, tmp_path: Path, scheme: str
+) -> None:
+    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
+    other = tmp_path / "shorter"
+    write_run(other, online=12, stored=0, seed=3)
+    page = opened(browser, write_comparison([own_run, other]), color_scheme=scheme)
+    page.locator("figure.plot > input").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.evaluate(Path(package.__file__).with_name("axe.min.js").read_text())
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(each["id"], [node["html"][:90] for node in each["nodes"]][:3]) for each in found] == []
+
+
 def test_a_dark_page_has_dark_plots(browser: Any, reported_run: Path) -> None:
     corner = (
         "async img => { const canvas = document.createElement('canvas'); canvas.width = canvas.height = 1;"
