@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -35,6 +36,9 @@ from robot_stack.workcell.setup.own_files import (
     renamed,
     write_together,
 )
+
+if TYPE_CHECKING:
+    from robot_stack.sensing.connected import ConnectedCamera
 
 LIKE = "fr3_table"
 LOOK_S = 20.0
@@ -71,33 +75,35 @@ def _copy(name: str, like: str) -> int:
         (kind, name): headed(renamed((shipped / kind / f"{old}.yaml").read_text(), kind, name), origin)
         for kind, old in sources.items()
     }
-    serials = _serials_here(example)
-    if serials:
-        edits: Edits = {("cameras", camera, "serial"): serial for camera, serial in serials.items()}
+    cameras = _cameras_here(example)
+    if cameras:
+        edits: Edits = {("cameras", camera, "serial"): there.serial for camera, there in cameras.items()}
         texts["cells", name] = edited(texts["cells", name], edits)
     check_together(texts, name, lambda run, root: load_run(run, root=root))
     for path in write_together(texts, shipped):
         print(f"Written: {path}")
     others = ", ".join(other for other in examples if other not in (like, name))
     print(f"Every line of them is an example, of {like}; {name} is yours to correct. Others, for --like: {others}")
-    if serials:
-        found = " and ".join(f"{serial} as {camera}" for camera, serial in serials.items())
-        print(f"Cameras here: {found}; robot-stack camera {name} {next(iter(serials))} shows whether that is the one")
+    if cameras:
+        found = " and ".join(f"{there.name} as {camera}" for camera, there in cameras.items())
+        print(
+            f"Cameras here: {found}; robot-stack camera {name} {next(iter(cameras))} shows whether that is the one. "
+            f"If not, exchange or correct the serial numbers in cells/{name}.yaml"
+        )
     start = f"robot-stack sim --task {name}" if example.simulated else f"robot-stack doctor {name}"
     print(f"Next: edit them, then robot-stack show {name}, then {start}")
     return 0
 
 
-def _serials_here(example: ResolvedRun) -> dict[str, str]:
-    """Return camera of the example -> serial number, where just as many are connected here and each has a number."""
+def _cameras_here(example: ResolvedRun) -> dict[str, ConnectedCamera]:
+    """Return camera of the example -> one that is connected, where just as many are and each has a serial number."""
     asked = [name for name, camera in example.cameras.items() if isinstance(camera, V4l2CameraConfig) and camera.serial]
     if not asked:
         return {}
     from robot_stack.sensing.connected import connected_cameras
 
-    found = [camera.serial for camera in connected_cameras()]
-    numbered = [serial for serial in found if serial is not None]
-    return dict(zip(asked, numbered)) if len(asked) == len(found) == len(numbered) else {}
+    found = connected_cameras()
+    return dict(zip(asked, found)) if len(found) == len(asked) and all(each.serial for each in found) else {}
 
 
 def _serve(host: str, port: int) -> int:
@@ -107,7 +113,7 @@ def _serve(host: str, port: int) -> int:
         raise ConfigError(
             f"{error.name} is missing, must be there for the page; pip install 'robot-stack[console]', or give a NAME"
         ) from error
-    from robot_stack.sensing.connected import ConnectedCamera, connected_cameras, picture_of
+    from robot_stack.sensing.connected import connected_cameras, picture_of
     from robot_stack.teleop.connected import connected_devices
     from robot_stack.workcell.setup.ports import calibration_files, serial_ports
 

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from robot_stack.cli.data.words import add_data, port_number
-from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB, remedy
+from robot_stack.cli.extras import EXTRA_OF, remedy
 from robot_stack.types.errors import SpecError, StackError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
@@ -435,8 +435,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in EXTRA_OF:
             raise
-        extras = EXTRAS_OF_VERB.get(verb, EXTRA_OF[error.name])
-        print(f"{error.name} is missing, must be there for `{verb}`; {remedy(error.name, extras)}", file=sys.stderr)
+        print(f"{error.name} is missing, must be there for `{verb}`; {remedy(error.name, verb)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as end:
         print(str(end) or "interrupted", file=sys.stderr)

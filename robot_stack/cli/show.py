@@ -19,12 +19,15 @@ WIDEST_SETTING = 64
 FILES = (
     ".servos.calibration",
     ".twin.mjcf",
+    ".kinematics.path",
+    ".reference",
     ".learner_certs",
     ".base.policy",
     ".base.checkpoint",
     ".base.python",
     ".settings.weights",
     ".settings.prompt_file",
+    ".settings.ca_file",
 )
 """What the keys of files end with that a process reads when it starts; of several machines, each has its own."""
 
@@ -46,8 +49,15 @@ def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: P
 def _not_here(resolved: ResolvedRun) -> Iterator[str]:
     """Yield a sentence for each file that the run names and this machine lacks: it may lie where it is read."""
     for key, value, origin in resolved.values(_owned(resolved)):
-        if isinstance(value, str) and key.endswith(FILES) and not Path(value).expanduser().exists():
+        if isinstance(value, str) and key.endswith(FILES) and not _exists(value):
             yield f"{origin}: {key} is {value!r}, which is not here; it must be on the machine whose process reads it"
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).expanduser().exists()
+    except RuntimeError:  # the home of somebody who is not known here
+        return False
 
 
 def _check_start(resolved: ResolvedRun) -> None:

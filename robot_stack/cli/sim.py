@@ -117,9 +117,7 @@ def run(
 
     Raises:
         KeyboardInterrupt: If an operator ended it; the text says how to go on.
-        ModuleNotFoundError: If there is no ROS here.
     """
-    check_ros()
     asked = [f"seed={seed}"]
     if algorithm is not None:
         asked.append(f"algorithm.name={algorithm}")
@@ -227,8 +225,10 @@ def prepare(folder: Path, task: str, overrides: list[str], root: Path | None, *,
     Raises:
         ConfigError: If the configuration is wrong, or the folder is of another task, seed or spec.
         RobotError: If nothing can be rendered here.
+        ModuleNotFoundError: If there is no ROS here, and the cell has nodes.
     """
     wanted = load_checked(task, [*overrides, f"cell.learner_address={free_address('127.0.0.1:0')}"], root)
+    check_ros(wanted)
     saved = RunPaths(folder).resolved
     if saved.exists():
         check_same(load_resolved(saved), wanted, folder)

@@ -50,9 +50,9 @@ def supervise(
     """Run a table of processes, and on Ctrl-C or SIGTERM stop them in order; returns the exit code.
 
     Raises:
-        ModuleNotFoundError: If there is no ROS here.
+        ModuleNotFoundError: If there is no ROS here, and the cell has nodes.
     """
-    check_ros()
+    check_ros(resolved)
     names = ", ".join(spec.name for spec in table)
     print(f"{resolved.name}: {names}; DDS domain {ready.domain}; logs in {ready.log_folder}", flush=True)
     if ready.domain != resolved.cell.dds_domain:

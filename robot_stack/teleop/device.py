@@ -21,10 +21,6 @@ PRESS_NS = 100_000_000
 """A gripper press lasts at least this long, for the same reason."""
 
 
-FINE = 0.25
-"""Share of the speed that a device asks for while its key for that is held, as on the page."""
-
-
 class Drive(Protocol):
     """The conversion of a reading and a deadman to a wanted twist."""
 
@@ -60,8 +56,8 @@ class RateDrive:
 
     def update(self, reading: Reading, pressed: bool, now_ns: int, *, fine: bool) -> tuple[np.ndarray, bool]:
         """Return the twist that the deflection asks for, and the deadman; see `Drive`."""
-        twist, deadman = self._engagement.update(reading.axes, pressed, now_ns)
-        return self._frame.to_tcp(twist * (FINE if fine else 1.0), now_ns), deadman
+        twist, deadman = self._engagement.update(reading.axes, pressed, now_ns, fine=fine)
+        return self._frame.to_tcp(twist, now_ns), deadman
 
 
 class FollowDrive:

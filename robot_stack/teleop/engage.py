@@ -8,6 +8,9 @@ import numpy as np
 
 from robot_stack.types.errors import ConfigError
 
+FINE = 0.25
+"""Share of the speed that a device asks for while its key for that is held, as on the page."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngageSettings:
@@ -71,13 +74,14 @@ class Engagement:
         self._ready = False
         self._let_go()
 
-    def update(self, raw: np.ndarray, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
+    def update(self, raw: np.ndarray, pressed: bool, now_ns: int, *, fine: bool) -> tuple[np.ndarray, bool]:
         """Turn one reading of the device into a wanted twist and a deadman.
 
         Args:
             raw: Axes of the device, finite, shape (6,), nominally in [-1, 1].
             pressed: Deadman. With `by_motion`, anything else that takes control, such as a gripper button.
             now_ns: Of this reading.
+            fine: Whether the operator asks for a fraction of the speed.
 
         Returns:
             Wanted twist, float64, shape (6,), unitless in [-1, 1]; zeros while not engaged. And the deadman.
@@ -94,7 +98,7 @@ class Engagement:
         if not settings.by_motion:
             self._rested |= twist == 0.0
             twist = twist * self._rested
-        return self._ramp(twist, now_ns), True
+        return self._ramp(twist * (FINE if fine else 1.0), now_ns), True
 
     def _in_motion(self, twist: np.ndarray) -> bool:
         deflection = float(np.abs(twist).max())

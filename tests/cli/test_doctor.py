@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -229,10 +230,9 @@ def test_nobody_waits_for_a_process_that_hangs_before_it_says_anything(tmp_path,
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(own_cell, "cell_processes", with_one_that_hangs)
     monkeypatch.setattr(doctor, "START_S", 3600.0)
-    monkeypatch.setattr(doctor, "DEVICES_S", 3600.0)
     assert main(["doctor", "sim", "--dry", "--seconds", "600", "--set", "cell.dds_domain=92"]) == 1
     said = capsys.readouterr()
-    assert "nothing is heard of camera_front, camera front: all else is looked at briefly" in said.err
+    assert re.search("nothing is heard of camera_front, .*camera front.*: all else is looked at briefly", said.err)
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert any(line.startswith("FAIL node") and "camera_front" in line for line in lines), said.out
     assert any("camera wrist" in line and "Hz" in line for line in lines), said.out

@@ -118,14 +118,16 @@ SEEN = {"two": ["77665544", "AB"], "one": ["AB"], "three": ["A", "B", "C"], "one
 @pytest.mark.parametrize("here", SEEN)
 def test_the_serial_numbers_of_the_cameras_here_are_written(here: str, empty_folder: Path, monkeypatch, capsys) -> None:
     """Where there are as many as the example has: else it is not known which of them are meant."""
-    cameras = [ConnectedCamera(name=f"{each}", path="", serial=each, device=None) for each in SEEN[here]]
+    cameras = [ConnectedCamera(name=f"Maker_{each}", path="", serial=each, device=None) for each in SEEN[here]]
     monkeypatch.setattr(connected, "connected_cameras", lambda: cameras)
     assert main(["init", "mine", "--like", "so101_table"]) == 0
     said = capsys.readouterr().out
     written = {name: camera.serial for name, camera in load_run("mine").cameras.items()}
     example = {name: camera.serial for name, camera in load_run("so101_table").cameras.items()}
     assert written == (dict(zip(("wrist", "front"), SEEN["two"])) if here == "two" else example)
-    assert ("Cameras here: 77665544 as wrist and AB as front; robot-stack camera mine wrist" in said) == (here == "two")
+    assert ("Cameras here: Maker_77665544 as wrist and Maker_AB as front; robot-stack camera mine wrist" in said) == (
+        here == "two"
+    )
     text = (empty_folder / "hardware_configs/cells/mine.yaml").read_text()
     assert "# from the names in /dev/v4l/by-id" in text
 

@@ -33,7 +33,7 @@ exit 1
 @pytest.fixture(autouse=True)
 def no_nodes(monkeypatch) -> None:
     """What follows starts none, and needs no ROS."""
-    monkeypatch.setattr(sim, "check_ros", lambda: None)
+    monkeypatch.setattr(sim, "check_ros", lambda resolved: None)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,16 @@ import resource
 import subprocess
 import sys
 import tomllib
+from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from robot_stack.cli import main as command
-from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB
+from robot_stack.cli import sim
+from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB, remedy
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StackError
 
@@ -143,11 +146,33 @@ def test_without_ros_a_verb_that_starts_nodes_says_what_brings_it(
     verb: str, words: tuple[str, ...], extras: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "rclpy", None)
     assert command.main([verb, *words]) == 1
     said = capsys.readouterr().err
     assert f"rclpy is missing, must be there for `{verb}`; source the setup file of ROS 2" in said
     assert f"pip install 'robot-stack[{extras}]'" in said
+
+
+def test_without_ros_an_environment_runs_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "rclpy", None)
+
+    def begun(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sim, "train_online", begun)
+    assert command.main(["sim", "--plain", "--task", "mountain_car"]) == command.INTERRUPTED
+
+
+def test_with_ros_nobody_is_told_to_install_its_wheels_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rclpy", None)
+    assert remedy("torch", "sim") == "pip install 'robot-stack[ros,dry-run]'"
+    assert remedy("torch", "train") == "pip install 'robot-stack[learner]'"
+    there = ModuleType("rclpy")
+    there.__spec__ = ModuleSpec("rclpy", None)
+    monkeypatch.setitem(sys.modules, "rclpy", there)
+    assert remedy("torch", "sim") == "pip install 'robot-stack[dry-run]'"
 
 
 def test_every_extra_that_is_named_is_one() -> None:

@@ -104,6 +104,8 @@ def test_show_names_the_files_that_are_not_here(
     calibration = load_run(run).robot.servos.calibration
     Path(calibration).expanduser().parent.mkdir(parents=True)
     Path(calibration).expanduser().touch()
+    assert show.run(run, ["cameras.wrist.reference=~nobody_here/wrist.png"]) == 0
+    assert "cameras.wrist.reference is" in capsys.readouterr().err
     assert show.run(run) == 0
     assert "robot.servos.calibration" not in capsys.readouterr().err
 

@@ -50,5 +50,5 @@ def test_what_runs_on_a_robots_pc_loads_neither_torch_nor_a_simulator() -> None:
 def test_a_verb_that_needs_more_says_what_to_install() -> None:
     done = run(f"{BLOCKED}from robot_stack.cli.main import main; sys.exit(main(['sim']))")
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("; pip install 'robot-stack[ros,dry-run]'")
+    assert done.stderr.strip().endswith("; pip install 'robot-stack[dry-run]'")
     assert len(done.stderr.strip().splitlines()) == 1

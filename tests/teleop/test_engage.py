@@ -28,7 +28,7 @@ class Hand:
 
     def read(self, raw: np.ndarray, pressed: bool = False, step_ms: int = 4) -> tuple[np.ndarray, bool]:
         self.now_ns += step_ms * MS
-        return self.engagement.update(raw, pressed, self.now_ns)
+        return self.engagement.update(raw, pressed, self.now_ns, fine=False)
 
     def pressed(self) -> Hand:
         """Let go, then pressed at rest, and the ramp is over."""

@@ -136,9 +136,7 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
     with listening(lambda: DoctorNode(resolved, namespace, names)) as here:
         node = here.node
         say(f"waiting for {', '.join(names)}")
-        here.listen(START_S, lambda: bool(cell.ending()) or not node.silent() or cell.hang(node.silent()))
-        if not node.silent():  # else the devices of the others have had their time
-            here.listen(DEVICES_S, lambda: bool(cell.ending()) or not node.missing())
+        here.listen(START_S + DEVICES_S, _Settled(node, cell))
         if cell.ending():
             return _not_started(resolved, here, cell)
         if missing := node.missing():
@@ -179,6 +177,24 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
             ]
         findings += [finding.fail("message", f"{topic}: {text}") for topic, text in node.refused.items()]
         return findings + _with_person(resolved, here, enter)
+
+
+class _Settled:
+    """Condition that all of a cell that starts has come up, its processes and their devices, or that no more will."""
+
+    def __init__(self, node: DoctorNode, cell: CellWatch) -> None:
+        self._node, self._cell = node, cell
+        self._heard, self._since_s = 0, time.monotonic()
+
+    def __call__(self) -> bool:
+        node = self._node
+        if len(node.beats) > self._heard:  # a process has come up: its devices have their time from now on
+            self._heard, self._since_s = len(node.beats), time.monotonic()
+        if self._cell.ending() or not node.missing():
+            return True
+        silent = node.silent()
+        waits_for_none = not silent or self._cell.hang(silent)
+        return waits_for_none and time.monotonic() - self._since_s >= DEVICES_S
 
 
 def judge_handshake(resolved: ResolvedRun, arm: str, said: Mapping[str, str]) -> list[Finding]:

@@ -46,6 +46,7 @@ TICK_S = 0.5
 """Between two looks at the folder, and at verdicts that are due."""
 COURSES_AT_ONCE = 8
 """Episodes whose course is read between two looks."""
+WHERE = "Rerun's viewer runs on the machine of this page's server, with one episode at a time"
 KEYS = {act: key_of(Device.BROWSER, act) for act in (*Verdict, "stage")}
 """A verdict and a stage mark have the keys that they have everywhere."""
 
@@ -224,6 +225,7 @@ class Browser:
         if recording is not None and self._local and self._viewer is not None:
             try:
                 made["opens"] = {"with": "Rerun's viewer", "address": self._viewer.show(recording)}
+                made["said"].insert(0, WHERE)
             except ViewerError as error:  # it is written all the same, and the command is there
                 made["said"].append(str(error))
         if bag is not None and self._local:

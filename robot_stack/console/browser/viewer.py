@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import socket
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,13 +24,13 @@ class ViewerError(StackError):
 
 
 def rerun_program() -> str | None:
-    """Return Rerun's program, of this environment or of the shell's path; None where it is not installed.
+    """Return Rerun's program of this environment, or None where it is not installed.
 
-    Of this environment it is the program itself: the script of that name would leave it behind when it is ended.
+    It is the program itself: the script of that name, here or in the shell's path, would leave it behind at its end.
     """
     package = importlib.util.find_spec("rerun_cli")
     own = None if package is None or package.origin is None else Path(package.origin).with_name("rerun")
-    return str(own) if own is not None and own.is_file() else shutil.which("rerun")
+    return str(own) if own is not None and own.is_file() else None
 
 
 class RerunViewer:
@@ -69,7 +66,7 @@ class RerunViewer:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         address = f"http://{LOCAL}:{page}/"
         deadline_s = time.monotonic() + START_S
-        while not _answers(address):
+        while not _listens(page):
             if self._process.poll() is not None or time.monotonic() >= deadline_s:
                 self.close()
                 said = self._log.read_text(errors="replace").strip()[-LONGEST_SAID:]
@@ -98,7 +95,7 @@ def _free_ports() -> tuple[int, int]:
         return one.getsockname()[1], other.getsockname()[1]
 
 
-def _answers(address: str) -> bool:
-    with suppress(urllib.error.URLError, OSError), urllib.request.urlopen(address, timeout=1.0):
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection((LOCAL, port), timeout=1.0):
         return True
     return False
