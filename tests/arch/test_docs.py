@@ -108,6 +108,34 @@ def test_pages_are_read_and_searched_from_disk_and_fetch_nothing(site: Path) -> 
     assert not [url for url in fetched if not url.startswith(("file:", "data:", "blob:"))]
 
 
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_code_is_highlighted_and_copied_by_its_button_from_disk(site: Path, scheme: str) -> None:
+    """Also on the start page, with its picture and the two commands."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context(color_scheme=scheme, permissions=["clipboard-read", "clipboard-write"])
+        page = context.new_page()
+        page.goto((site / "index.html").as_uri())
+        playwright.expect(page.locator("article img").first).to_be_visible()
+        assert page.evaluate("[...document.querySelectorAll('article img')].every((each) => each.naturalWidth > 0)")
+        block = page.locator("article .highlight").filter(has_text="make sim").first
+        block.hover()
+        block.locator(".md-clipboard, [data-md-type=copy]").first.click()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.splitlines()[0].startswith("make sim")
+        assert copied.strip() == block.locator("code").inner_text().strip()
+        page.goto((site / "adding.html").as_uri())
+        colours = page.evaluate(
+            """() => [...document.querySelectorAll(".highlight code")].map((code) =>
+                new Set([...code.querySelectorAll("span[class]")].map((each) => getComputedStyle(each).color)).size)"""
+        )
+        assert max(colours) >= 4
+        browser.close()
+
+
 def test_commands_in_the_pages_exist() -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     for page in PAGES:
