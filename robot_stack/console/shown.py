@@ -65,7 +65,7 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
     score = heard.curve.newest
     return {
         "banner": asdict(banner(_scene(heard, rights, now_ns, here=here))),
-        "over": None if heard.stage is None else {"report": heard.stage.name is StageName.ENDED},
+        "over": None if heard.stage is None else _over(heard.stage.name),
         "scene": heard.scene,
         "episode": _episode(heard, now_ns),
         "estop": {"text": words, "on": on},
@@ -104,6 +104,11 @@ def part(heard: Heard, name: str, state_of: Callable[[str], str], pictures: Call
     if name == "log":
         return list(heard.log)
     return heard.curve.to_json() if name == "curve" else heard.learning.to_json()
+
+
+def _over(stage: StageName) -> dict[str, bool]:
+    """Return whether there is a report, and whether the arms have been let go of: a cell that stops holds them last."""
+    return {"report": stage is StageName.ENDED, "stopped": stage is not StageName.CLOSING}
 
 
 def _scene(heard: Heard, rights: Rights, now_ns: int, *, here: bool) -> Scene:

@@ -378,6 +378,24 @@ def test_a_run_that_ends_says_how_and_keeps_its_report(cell, tab, tmp_path):
     picture(page, "ended")
 
 
+def test_while_the_cell_stops_a_stop_that_nothing_confirms_is_in_doubt(cell, tab):
+    """The processes that hold the arms end last: until then it may matter, and nobody knows whether it arrived."""
+    with served(cell) as url:
+        cell.mode(Mode.READY)
+        page = tab(url)
+        word(page, "READY")
+        for stage, words in ((StageName.CLOSING, "THE CELL STOPS"), (StageName.CLONING, "TRAINING IS OVER")):
+            with cell.desk.locked():
+                cell.desk.heard.stage = Stage(name=stage, text="it goes on")
+            cell.tell()
+            word(page, words)
+            if stage is StageName.CLOSING:
+                page.keyboard.press("Backspace")
+                says(page, "[data-what=stop]", "NOT CONFIRMED")
+        sync_api.expect(page.locator("[data-what=stop]")).not_to_contain_text("CONFIRMED")
+        assert cell.done.pressed == ["stop"]
+
+
 def test_when_the_cell_has_stopped_a_hold_is_no_more_in_doubt(cell, tab):
     with served(cell) as url:
         cell.mode(Mode.READY)
