@@ -15,8 +15,6 @@ from robot_stack.replay.layout import StorePaths
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
 
-STORE = "store"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:

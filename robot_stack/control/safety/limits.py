@@ -14,8 +14,6 @@ MAY_BE_ZERO = ("retract_m_s",)
 """Zero switches it off; every other limit must be above zero."""
 TIGHTENABLE = tuple(name for name in LIMITS if not name.endswith("_timeout_s"))
 """Limits that may be made tighter while the process runs. Timeouts and the box are the start's."""
-STRUCTURED = ("joints", "body", "yaw_zero_xyzw")
-"""What is no limit of its own, but says of which arm they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
