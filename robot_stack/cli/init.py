@@ -6,7 +6,6 @@ this machine and makes the files from what an operator chooses there.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import IMAGES_FILE, ros_environment, write_profiles
 from robot_stack.types.errors import ConfigError, RobotError
-from robot_stack.types.surveyed import Surveyed
+from robot_stack.types.surveyed import Surveyed, SurveyedServo
 from robot_stack.workcell.setup.own_files import (
     check_together,
     headed,
@@ -131,7 +130,7 @@ def _serve(host: str, port: int) -> int:
         ports=serial_ports,
         calibrations=calibration_files,
         ros=survey,
-        servos=servo_positions,
+        servos=survey_servos,
         check=lambda run, root: load_checked(run, root=root),
     )
     serve_page(host, port, lambda gate: SetupPage(looks, gate))
@@ -154,14 +153,14 @@ def survey(domain: int) -> Surveyed:
         raise RobotError(f"ROS domain {domain} cannot be listened to ({error}); report this") from error
 
 
-def servo_positions(port: str) -> dict[str, int]:
-    """Ask the servos at a serial port for their positions; return id -> ticks of those that answer.
+def survey_servos(port: str) -> dict[str, SurveyedServo]:
+    """Ask the servos at a serial port where they stand and how they are calibrated; return id -> servo that answers.
 
     Raises:
         RobotError: If the port cannot be asked.
     """
-    found: dict[str, int] = json.loads(_ask(["robot_stack.nodes.tools.servos", port], dict(os.environ), port))
-    return found
+    said = _ask(["robot_stack.nodes.tools.servos", port], dict(os.environ), port)
+    return TypeAdapter(dict[str, SurveyedServo]).validate_json(said)
 
 
 def _ask(words: list[str], environment: dict[str, str], what: str) -> str:

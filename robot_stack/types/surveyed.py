@@ -1,4 +1,4 @@
-"""Findings on a ROS domain, as the process that looks prints them and the set-up page reads them."""
+"""Findings on a ROS domain and at a serial port, as who looks there prints them and the set-up page reads them."""
 
 from __future__ import annotations
 
@@ -48,3 +48,17 @@ class Surveyed:
     descriptions: dict[str, str] = field(default_factory=dict)
     angles: dict[str, dict[str, float]] = field(default_factory=dict)
     moving: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyedServo:
+    """A servo that answered.
+
+    Attributes:
+        ticks: Where it stands.
+        stored: Homing offset, lowest and highest tick, as it keeps them since it was calibrated; None if it has not
+            answered that.
+    """
+
+    ticks: int
+    stored: tuple[int, int, int] | None = None

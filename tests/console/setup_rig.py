@@ -18,7 +18,7 @@ from robot_stack.console.setup.app import Looks, SetupPage
 from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.teleop.connected import ConnectedDevice, ConnectedDevices
 from robot_stack.types.errors import RobotError
-from robot_stack.types.surveyed import Surveyed, SurveyedImages
+from robot_stack.types.surveyed import Surveyed, SurveyedImages, SurveyedServo
 
 UR_JOINTS = [
     "shoulder_pan_joint", "shoulder_lift_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint", "wrist_3_joint",
@@ -49,6 +49,8 @@ class Bench:
     drivers: dict[int, Surveyed] = field(default_factory=dict)
     servos: dict[str, dict[str, int]] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
+    stored: tuple[int, int, int] = (0, 1048, 3048)
+    """Offset and range that a calibration has left in each servo."""
     limp: int = 0
     """Ticks by which servo 2 gives way from look to look."""
 
@@ -57,12 +59,12 @@ class Bench:
             raise RobotError(f"device {camera.path} cannot be opened, must be a free camera; close other programs")
         return scene_jpeg(480, 640, 60 * len(model) % 256)
 
-    def ask(self, port: str) -> Mapping[str, int]:
+    def ask(self, port: str) -> Mapping[str, SurveyedServo]:
         if port not in self.servos:
             raise RobotError(f"{port} cannot be asked, plug it in")
         if self.limp:
             self.servos[port]["2"] += self.limp
-        return dict(self.servos[port])
+        return {id: SurveyedServo(ticks=ticks, stored=self.stored) for id, ticks in self.servos[port].items()}
 
     def looks(self) -> Looks:
         return Looks(

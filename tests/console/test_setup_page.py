@@ -317,6 +317,11 @@ def test_an_so101_is_asked_where_it_stands(tab, tmp_path):
         says(page, "#stands", "shoulder_lift moved while it was looked at")
         sync_api.expect(page.locator("#keep")).to_be_disabled()
         bench.limp = 0
+        bench.stored = (0, 900, 3048)
+        page.click("#where")
+        says(page, "#stands", "That calibration is another arm's: servo shoulder_pan keeps")
+        sync_api.expect(page.locator("#keep")).to_be_disabled()
+        bench.stored = (0, 1048, 3048)
         del bench.servos[bench.ports[0]]["2"]
         page.click("#where")
         says(page, "#stands", "Not all of its servos answer")

@@ -16,12 +16,12 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from robot_stack.cli.init import servo_positions, survey
+from robot_stack.cli.init import survey, survey_servos
 from robot_stack.config.feetech import ServoPort
 from robot_stack.nodes.drivers.servo_line import DirectLine
 from robot_stack.processes.profile import IMAGES_FILE, claim_domain, ros_environment, write_profiles
 from robot_stack.types.errors import RobotError
-from tests.servos.sts_emulator import StsBus
+from tests.servos.sts_emulator import Servo, StsBus
 
 DOMAIN = 62
 JOINTS = ["shoulder_pan_joint", "elbow_joint", "wrist_1_joint", "wrist_2_joint"]
@@ -129,7 +129,19 @@ def test_servos_are_asked_where_they_stand_and_told_nothing() -> None:
     try:
         bus.servos[3].put(56, 1234, 2)
         bus.silent.add(6)
-        assert servo_positions(bus.port) == {"1": 2048, "2": 2048, "3": 1234, "4": 2048, "5": 2048}
+        bus.servos[4] = Servo(low=700, high=3100, offset=-20)
+        seen = survey_servos(bus.port)
+        assert {name: servo.ticks for name, servo in seen.items()} == {
+            "1": 2048,
+            "2": 2048,
+            "3": 1234,
+            "4": 2048,
+            "5": 2048,
+        }
+        assert {name: servo.stored for name, servo in seen.items()} == {
+            **dict.fromkeys("1235", (0, 800, 3200)),
+            "4": (-20, 700, 3100),
+        }
         assert {instruction for _, instruction, _ in bus.packets} == {2}, "reads alone"
     finally:
         bus.close()
@@ -140,16 +152,16 @@ def test_the_port_of_an_arm_that_runs_is_left_alone() -> None:
     try:
         holder = DirectLine(ServoPort(port=bus.port, calibration="none"), {})
         with pytest.raises(RobotError, match="is in use by another process"):
-            servo_positions(bus.port)
+            survey_servos(bus.port)
         assert not bus.packets
         holder.close()
-        assert servo_positions(bus.port)
+        assert survey_servos(bus.port)
     finally:
         bus.close()
 
 
 def test_what_is_no_port_of_servos_is_said(tmp_path: Path) -> None:
     with pytest.raises(RobotError, match="dialout"):
-        servo_positions("/dev/ttyNothing")
+        survey_servos("/dev/ttyNothing")
     with pytest.raises(RobotError, match="no serial port"):
-        servo_positions("/dev/null")
+        survey_servos("/dev/null")

@@ -36,8 +36,8 @@ from robot_stack.console.web import STATIC as SHARED
 from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.teleop.connected import ConnectedDevices
 from robot_stack.types.errors import ConfigError
-from robot_stack.types.surveyed import Surveyed
-from robot_stack.workcell.setup.arms import angles_of_servos, first_box, joint_topic, standing_arm
+from robot_stack.types.surveyed import Surveyed, SurveyedServo
+from robot_stack.workcell.setup.arms import CalibratedServos, first_box, joint_topic, standing_arm
 from robot_stack.workcell.setup.choices import Choices
 from robot_stack.workcell.setup.own_files import check_together, refuse_name, refuse_taken, write_together
 from robot_stack.workcell.setup.plan import PlannedCell, texts_of
@@ -62,7 +62,7 @@ class Looks:
         ports: Lists serial ports.
         calibrations: Lists calibration files of servos.
         ros: Listens to a ROS domain.
-        servos: Asks the servos at a port for their positions.
+        servos: Asks the servos at a port where they stand and how they are calibrated.
         check: Loads a run from a folder as a run would be, or refuses it.
     """
 
@@ -72,7 +72,7 @@ class Looks:
     ports: Callable[[], list[str]]
     calibrations: Callable[[], list[str]]
     ros: Callable[[int], Surveyed]
-    servos: Callable[[str], Mapping[str, int]]
+    servos: Callable[[str], Mapping[str, SurveyedServo]]
     check: Callable[[str, Path], object]
 
 
@@ -183,18 +183,23 @@ class SetupPage:
         if calibration is not None and calibration not in await asyncio.to_thread(self._looks.calibrations):
             raise PageError(f"calibration {calibration[:80]!r} is not here, must be one of those listed; look again")
         async with self._looking:
-            ticks = dict(await asyncio.to_thread(self._looks.servos, wish.port))
+            seen = dict(await asyncio.to_thread(self._looks.servos, wish.port))
             if wish.robot is None or calibration is None:
-                return json_answer({"positions": ticks})
+                return json_answer({"positions": {id: servo.ticks for id, servo in seen.items()}})
             again = dict(await asyncio.to_thread(self._looks.servos, wish.port))
-        moving = [id for id in ticks if abs(again.get(id, ticks[id]) - ticks[id]) > STILL_TICKS]
+        moving = {id: servo for id, servo in seen.items() if _turned(servo, again.get(id, servo))}
 
         def stand(robot: str, calibration: str) -> dict[str, Any]:
-            names = angles_of_servos(dict.fromkeys(moving, 0), Path(calibration))
-            now = standing_arm(robot, angles_of_servos(again, Path(calibration)), {}, search_path())
-            return {"now": None if now is None else asdict(now), "moving": sorted(names)}
+            servos = CalibratedServos.of(again, Path(calibration))
+            now = standing_arm(robot, servos.angles, {}, search_path())
+            return {
+                "now": None if now is None or servos.refused else asdict(now),
+                "moving": sorted(CalibratedServos.of(moving, Path(calibration)).angles),
+                "refused": servos.refused,
+            }
 
-        return json_answer({"positions": again, **await asyncio.to_thread(stand, wish.robot, calibration)})
+        positions = {id: servo.ticks for id, servo in again.items()}
+        return json_answer({"positions": positions, **await asyncio.to_thread(stand, wish.robot, calibration)})
 
     # what would be, and is -----------------------------------------------------------------------------------------
     async def _preview(self, request: Request) -> Response:
@@ -228,6 +233,10 @@ class SetupPage:
         except ConfigError as error:
             return texts, str(error).splitlines()
         return texts, []
+
+
+def _turned(before: SurveyedServo, after: SurveyedServo) -> bool:
+    return abs(after.ticks - before.ticks) > STILL_TICKS
 
 
 def _stands(arms: Sequence[str], found: Surveyed) -> dict[str, Any]:

@@ -178,6 +178,6 @@ def contradiction(
             return Fault(
                 kind=FaultKind.CONTRADICTION,
                 text=f"servo {name} keeps offset and range {stored[name]}, must be {wanted} as in {source}; "
-                "give the file of this arm, or run lerobot-calibrate, then recover",
+                "give the file of this arm, or run lerobot-calibrate",
             )
     return None

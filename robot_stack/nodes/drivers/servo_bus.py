@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from robot_stack.control.drivers.feetech import ServoCalibration, contradiction, status_fault
 from robot_stack.nodes.drivers.servo_line import ServoLine, ServoSilence
@@ -142,7 +142,8 @@ class ServoBus:
         registers = ("Homing_Offset", "Min_Position_Limit", "Max_Position_Limit")
         columns = [line.sync_read(register) for register in registers]
         stored = {name: (columns[0][name], columns[1][name], columns[2][name]) for name in self._servos}
-        self._lasting = contradiction(self._servos, stored, self._source)
+        fault = contradiction(self._servos, stored, self._source)
+        self._lasting = None if fault is None else replace(fault, text=f"{fault.text}, then recover")
         self._engaged = self._rearm = False
 
     def _turn(self, line: ServoLine, turn: int) -> None:

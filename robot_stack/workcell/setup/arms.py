@@ -14,10 +14,11 @@ from robot_stack.config.files.library import find, names
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.kinematics import UrdfTopic
-from robot_stack.control.drivers.feetech import calibrations_of
+from robot_stack.control.drivers.feetech import calibrations_of, contradiction
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.pose import Pose
+from robot_stack.types.surveyed import SurveyedServo
 from robot_stack.workcell.build_arm import build_chain, described_chain, joint_names
 
 Place = tuple[float, float, float]
@@ -148,22 +149,43 @@ def _robot(file: str, roots: tuple[Path, ...]) -> DriverRobot | None:
     return robot if isinstance(robot, DriverRobot) else None
 
 
-def angles_of_servos(ticks: Mapping[str, int], calibration: Path) -> dict[str, float]:
-    """Return joint -> rad of servos that have answered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedServos:
+    """Servos that have answered, by a calibration file.
 
-    Args:
-        ticks: Id of a servo -> its position.
-        calibration: File that lerobot-calibrate has written.
-
-    Raises:
-        ConfigError: If the file is none.
+    Attributes:
+        angles: Joint -> rad.
+        refused: Why the file is not that of these servos, "" if it is.
     """
-    try:
-        text = calibration.expanduser().read_text()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{calibration} cannot be read ({error}), must be a calibration; choose another") from error
-    servos = calibrations_of(text, str(calibration))
-    return {name: servo.angle(ticks[str(servo.id)]) for name, servo in servos.items() if str(servo.id) in ticks}
+
+    angles: Mapping[str, float]
+    refused: str
+
+    @classmethod
+    def of(cls, seen: Mapping[str, SurveyedServo], calibration: Path) -> CalibratedServos:
+        """Compare what was seen with the file.
+
+        Args:
+            seen: Id of a servo -> what it said.
+            calibration: File that lerobot-calibrate has written.
+
+        Raises:
+            ConfigError: If the file is none.
+        """
+        try:
+            text = calibration.expanduser().read_text()
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"{calibration} cannot be read ({error}), must be a calibration; choose another"
+            ) from error
+        servos = calibrations_of(text, str(calibration))
+        there = {name: seen[str(servo.id)] for name, servo in servos.items() if str(servo.id) in seen}
+        stored = {name: servo.stored for name, servo in there.items() if servo.stored is not None}
+        fault = contradiction({name: servos[name] for name in stored}, stored, str(calibration))
+        return cls(
+            angles={name: servos[name].angle(servo.ticks) for name, servo in there.items()},
+            refused="" if fault is None else fault.text,
+        )
 
 
 def _place(entries: np.ndarray) -> Place:

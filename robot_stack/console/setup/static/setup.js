@@ -220,10 +220,11 @@ async function look() {
   const asked = JSON.stringify([arm().file, chosen]);
   at("where").setAttribute("aria-disabled", "true");
   try {
-    const { now, moving } = await post("/api/servos", { ...chosen, robot: arm().file });
+    const { now, moving, refused } = await post("/api/servos", { ...chosen, robot: arm().file });
     if (JSON.stringify([arm().file, portOf("arm-port")]) !== asked) return;  // of another arm, or by another calibration
     show(now, moving);
-    if (!now) at("stands").textContent = "Not all of its servos answer: look at power and cables, and at which port is which.";
+    if (refused) at("stands").textContent = `That calibration is another arm's: ${refused}.`;
+    else if (!now) at("stands").textContent = "Not all of its servos answer: look at power and cables, and at which port is which.";
   } catch (error) {
     fail(error);
   } finally {
