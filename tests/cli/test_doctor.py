@@ -218,6 +218,14 @@ def test_where_something_is_missing_nobody_waits_for_what_its_rate_would_be(tmp_
     assert any(line.startswith("ok nodes robot, safety") for line in lines), "what is there is looked at all the same"
 
 
+def test_of_a_cell_that_runs_already_nobody_waits_for_a_start(monkeypatch) -> None:
+    cell = own_cell.CellWatch(None)
+    assert not cell.hang(["camera_front"])
+    monkeypatch.setattr(own_cell, "HANGS_S", 0.01)
+    wait_until(lambda: cell.hang(["camera_front"]), START_S, "the end of the wait")
+    assert (cell.ending(), dict(cell.failures)) == ("", {})
+
+
 def test_nobody_waits_for_a_process_that_hangs_before_it_says_anything(tmp_path, monkeypatch, capsys) -> None:
     """It lives and works at nothing, as one that waits for a lock or a serial port does; the rest is looked at."""
     pytest.importorskip("rclpy", reason="no ROS on this machine")

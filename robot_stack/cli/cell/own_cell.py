@@ -53,6 +53,7 @@ class CellWatch:
     def __init__(self, supervisor: Supervisor | None) -> None:
         self._supervisor = supervisor
         self._worked: dict[str, tuple[float, float]] = {}
+        self._begun_s = time.monotonic()
 
     @property
     def failures(self) -> Mapping[str, str]:
@@ -67,10 +68,13 @@ class CellWatch:
         return self._supervisor.ending or ""
 
     def hang(self, names: Sequence[str]) -> bool:
-        """Return whether nothing more will come of these processes: none has worked for `HANGS_S`. Call it often."""
-        if self._supervisor is None:
-            return False
+        """Return whether nothing more will come of these processes: none has worked for `HANGS_S`. Call it often.
+
+        Of processes that others have started, it is enough that they are not heard of for so long: none is starting.
+        """
         now_s = time.monotonic()
+        if self._supervisor is None:
+            return now_s - self._begun_s >= HANGS_S
         asleep = []
         for name in names:
             used_s = self._supervisor.cpu_s(name)
