@@ -28,18 +28,14 @@ def check_ros(resolved: ResolvedRun) -> None:
     Raises:
         ModuleNotFoundError: Its `name` is a key of `EXTRA_OF`. An environment has no nodes, and is never refused.
     """
-    if not resolved.is_environment and not _has_ros():
+    if not resolved.is_environment and importlib.util.find_spec("rclpy") is None:
         raise ModuleNotFoundError("no ROS here", name="rclpy")
 
 
 def remedy(library: str, verb: str) -> str:
     """Return what to do where a library of `EXTRA_OF` is missing that a verb needs."""
-    extras = EXTRAS_OF_VERB.get(verb, EXTRA_OF[library])
-    if verb in EXTRAS_OF_VERB and not _has_ros():
-        extras = f"{EXTRA_OF['rclpy']},{extras}"
-    install = f"pip install 'robot-stack[{extras}]'"
-    return f"source the setup file of ROS 2 Jazzy, or {install}" if library == "rclpy" else install
-
-
-def _has_ros() -> bool:
-    return importlib.util.find_spec("rclpy") is not None
+    extra = EXTRAS_OF_VERB.get(verb, EXTRA_OF[library])
+    if library != "rclpy":
+        return f"pip install 'robot-stack[{extra}]'"
+    extras = ",".join(dict.fromkeys((EXTRA_OF[library], extra)))
+    return f"source the setup file of ROS 2 Jazzy, or pip install 'robot-stack[{extras}]'"

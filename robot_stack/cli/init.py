@@ -160,7 +160,10 @@ def survey_servos(port: str) -> dict[str, SurveyedServo]:
         RobotError: If the port cannot be asked.
     """
     said = _ask(["robot_stack.nodes.tools.servos", port], dict(os.environ), port)
-    return TypeAdapter(dict[str, SurveyedServo]).validate_json(said)
+    try:
+        return TypeAdapter(dict[str, SurveyedServo]).validate_json(said)
+    except ValidationError as error:
+        raise RobotError(f"servos at {port} cannot be asked ({error}); report this") from error
 
 
 def _ask(words: list[str], environment: dict[str, str], what: str) -> str:

@@ -49,7 +49,8 @@ def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: P
 def _not_here(resolved: ResolvedRun) -> Iterator[str]:
     """Yield a sentence for each file that the run names and this machine lacks: it may lie where it is read."""
     for key, value, origin in resolved.values(_owned(resolved)):
-        if isinstance(value, str) and key.endswith(FILES) and not _exists(value):
+        reads = key.endswith(FILES) or (key.startswith("cameras.") and key.endswith(".path"))
+        if isinstance(value, str) and reads and not _exists(value):
             yield f"{origin}: {key} is {value!r}, which is not here; it must be on the machine whose process reads it"
 
 

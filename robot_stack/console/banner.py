@@ -138,6 +138,8 @@ def after_cell(stage: Stage) -> Banner:
         now = f"Next: {stage.next_step}" if stage.next_step else "The terminal of the run says what to do next."
         return Banner(mode=stage.name.value, word=AFTER[stage.name], why=why, now=now)
     now = "Nothing to do here: the arms of the cell are stopped. The page goes on to the result."
+    if stage.name is StageName.CLOSING:
+        now = "The cell is stopping, and what holds its arms ends last. The page goes on to the result."
     return Banner(mode="over", word=AFTER[stage.name], why=why, now=now)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.console.banner import Scene, banner
+from robot_stack.console.banner import SILENT_S, Scene, banner
 from robot_stack.console.figures import estop_words, figures
 from robot_stack.console.heard import CLAIM_NS, Heard
 from robot_stack.console.messages import MAX_NOTE_CHARS
@@ -65,7 +65,8 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
     score = heard.curve.newest
     return {
         "banner": asdict(banner(_scene(heard, rights, now_ns, here=here))),
-        "over": None if heard.stage is None else _over(heard.stage.name),
+        "over": None if heard.stage is None else {"report": heard.stage.name is StageName.ENDED},
+        "safety": _safety(heard, now_ns),
         "scene": heard.scene,
         "episode": _episode(heard, now_ns),
         "estop": {"text": words, "on": on},
@@ -106,9 +107,11 @@ def part(heard: Heard, name: str, state_of: Callable[[str], str], pictures: Call
     return heard.curve.to_json() if name == "curve" else heard.learning.to_json()
 
 
-def _over(stage: StageName) -> dict[str, bool]:
-    """Return whether there is a report, and whether the arms have been let go of: a cell that stops holds them last."""
-    return {"report": stage is StageName.ENDED, "stopped": stage is not StageName.CLOSING}
+def _safety(heard: Heard, now_ns: int) -> str | None:
+    """Return the mode of the safety process while it is heard, which ends last where a cell stops; else None."""
+    if heard.mode is None or heard.safety_silent_s(now_ns) > SILENT_S:
+        return None
+    return str(heard.mode).lower()
 
 
 def _scene(heard: Heard, rights: Rights, now_ns: int, *, here: bool) -> Scene:

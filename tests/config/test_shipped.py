@@ -106,6 +106,9 @@ def test_show_names_the_files_that_are_not_here(
     Path(calibration).expanduser().touch()
     assert show.run(run, ["cameras.wrist.reference=~nobody_here/wrist.png"]) == 0
     assert "cameras.wrist.reference is" in capsys.readouterr().err
+    recorded = ["cell.cameras.wrist.model=video_file", "cell.cameras.wrist.serial=null"]
+    assert show.run(run, recorded) == 0
+    assert "cameras.wrist.path is" in capsys.readouterr().err
     assert show.run(run) == 0
     assert "robot.servos.calibration" not in capsys.readouterr().err
 

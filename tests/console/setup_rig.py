@@ -49,7 +49,7 @@ class Bench:
     drivers: dict[int, Surveyed] = field(default_factory=dict)
     servos: dict[str, dict[str, int]] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
-    stored: tuple[int, int, int] = (0, 1048, 3048)
+    stored: tuple[int, int, int] | None = (0, 1048, 3048)
     """Offset and range that a calibration has left in each servo."""
     limp: int = 0
     """Ticks by which servo 2 gives way from look to look."""

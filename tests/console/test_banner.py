@@ -99,7 +99,10 @@ def test_a_run_whose_cell_has_stopped_is_no_accident(name):
     shown = banner(replace(SCENE, mode=None, silent_s=60.0, stage=stage))
     assert shown.mode == (name.value if stage.final else "over")
     assert shown.why == "20 held-out resets. Policy: 19 of 20. 40 % are done."
-    assert shown.now == "Next: eval sim" if stage.final else "are stopped" in shown.now
+    if stage.final:
+        assert shown.now == "Next: eval sim"
+    else:
+        assert ("ends last" if name is StageName.CLOSING else "are stopped") in shown.now
 
 
 def test_the_last_word_of_a_page_says_how_the_run_ended_only_if_that_is_known():

@@ -378,22 +378,27 @@ def test_a_run_that_ends_says_how_and_keeps_its_report(cell, tab, tmp_path):
     picture(page, "ended")
 
 
-def test_while_the_cell_stops_a_stop_that_nothing_confirms_is_in_doubt(cell, tab):
-    """The processes that hold the arms end last: until then it may matter, and nobody knows whether it arrived."""
+@pytest.mark.parametrize("stage", [StageName.CLOSING, StageName.ENDED], ids=["of_a_dry_run", "of_a_real_cell"])
+def test_while_the_cell_stops_a_stop_is_confirmed_or_in_doubt(cell, tab, stage):
+    """The process that holds the arms ends last: until then a press may matter, whatever the run says of itself."""
     with served(cell) as url:
         cell.mode(Mode.READY)
         page = tab(url)
         word(page, "READY")
-        for stage, words in ((StageName.CLOSING, "THE CELL STOPS"), (StageName.CLONING, "TRAINING IS OVER")):
-            with cell.desk.locked():
-                cell.desk.heard.stage = Stage(name=stage, text="it goes on")
-            cell.tell()
-            word(page, words)
-            if stage is StageName.CLOSING:
-                page.keyboard.press("Backspace")
-                says(page, "[data-what=stop]", "NOT CONFIRMED")
+        with cell.desk.locked():
+            cell.desk.heard.stage = Stage(name=stage, text="it is over")
+        cell.tell()
+        word(page, "THE CELL STOPS" if stage is StageName.CLOSING else "RUN ENDED")
+        page.keyboard.press("Backspace")
+        says(page, "[data-what=stop]", "NOT CONFIRMED")
+        cell.mode(Mode.STOP, "stop pressed (browser)")
+        says(page, "[data-what=stop]", "confirmed")
+        cell.mode(Mode.READY)
+        page.keyboard.press("Backspace")
+        says(page, "[data-what=stop]", "NOT CONFIRMED")
+        cell.safety_ends()
         sync_api.expect(page.locator("[data-what=stop]")).not_to_contain_text("CONFIRMED")
-        assert cell.done.pressed == ["stop"]
+        assert cell.done.pressed == ["stop", "stop"]
 
 
 def test_when_the_cell_has_stopped_a_hold_is_no_more_in_doubt(cell, tab):
@@ -406,7 +411,7 @@ def test_when_the_cell_has_stopped_a_hold_is_no_more_in_doubt(cell, tab):
         says(page, "#notice", "HOLD is not confirmed")
         with cell.desk.locked():
             cell.desk.heard.stage = Stage(name=StageName.EVALUATING, text="20 held-out resets", share=0.4)
-        cell.tell()
+        cell.safety_ends()
         word(page, "EVALUATION")
         sync_api.expect(page.locator("#hold")).not_to_contain_text("CONFIRMED")
         sync_api.expect(page.locator("#notice")).to_be_hidden()

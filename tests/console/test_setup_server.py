@@ -267,6 +267,9 @@ def test_servos_that_answer_say_where_their_arm_is(tmp_path: Path) -> None:
         said = ask(url, "api/servos", wanted)[1]
         assert said["now"] is None, "by the calibration of another arm nobody knows where it is"
         assert "servo shoulder_pan keeps offset and range (12, 1048, 3048), must be (0, 1048, 3048)" in said["refused"]
+        bench.stored = None
+        said = ask(url, "api/servos", wanted)[1]
+        assert (said["now"], said["refused"]) == (None, ""), "nor where no servo has told its own"
         bench.stored = (0, 1048, 3048)
         del bench.servos[PORT]["3"]
         assert ask(url, "api/servos", wanted)[1]["now"] is None, "one of its joints is not known"

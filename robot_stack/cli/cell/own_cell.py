@@ -17,9 +17,12 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import cell_processes
+from robot_stack.runs.paths import RunPaths
 
 HANGS_S, ASLEEP = 5.0, 0.02
 """A process that is about to start and has worked less than this share of so long will not; it waits for something."""
+STARTS_S = 40.0
+"""For which a cell that others have started may still be starting."""
 
 
 class Enter:
@@ -48,10 +51,12 @@ class CellWatch:
 
     Args:
         supervisor: Of the processes; None where others have started them.
+        age_s: How long ago that was.
     """
 
-    def __init__(self, supervisor: Supervisor | None) -> None:
+    def __init__(self, supervisor: Supervisor | None, *, age_s: float = 0.0) -> None:
         self._supervisor = supervisor
+        self._wait_s = HANGS_S if age_s > STARTS_S else STARTS_S
         self._worked: dict[str, tuple[float, float]] = {}
         self._begun_s = time.monotonic()
 
@@ -70,11 +75,11 @@ class CellWatch:
     def hang(self, names: Sequence[str]) -> bool:
         """Return whether nothing more will come of these processes: none has worked for `HANGS_S`. Call it often.
 
-        Of processes that others have started, it is enough that they are not heard of for so long: none is starting.
+        Of processes that others have started a while ago, it is enough that they are not heard of for so long.
         """
         now_s = time.monotonic()
         if self._supervisor is None:
-            return now_s - self._begun_s >= HANGS_S
+            return now_s - self._begun_s >= self._wait_s
         asleep = []
         for name in names:
             used_s = self._supervisor.cpu_s(name)
@@ -108,7 +113,8 @@ def own_cell(
         stack.callback(_restore, before)
         if running:
             os.environ.update(environment_of(folder))
-            yield CellWatch(None)
+            begun_s = RunPaths(folder).domain.stat().st_mtime  # each start writes it, and `environment_of` has read it
+            yield CellWatch(None, age_s=time.time() - begun_s)
             return
         ready = stack.enter_context(prepared(resolved, folder))
         os.environ.update(ready.environment)

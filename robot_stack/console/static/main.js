@@ -49,7 +49,7 @@ const link = new Link({
       const now = parts.now;
       hand.writes = now.writer === link.name;
       showBanner(now, welcome, link.name);
-      halt.state(now.banner.mode, Boolean(now.over && now.over.stopped));
+      halt.state(now.safety, Boolean(now.over) && !now.safety);  // what holds the arms ends last
       keys.show(now, link.name);
       if (!now.over) showCameras(now.cameras);
       showFigures(now.figures);

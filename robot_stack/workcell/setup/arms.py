@@ -154,7 +154,7 @@ class CalibratedServos:
     """Servos that have answered, by a calibration file.
 
     Attributes:
-        angles: Joint -> rad.
+        angles: Joint -> rad, of those whose servo has told how it is calibrated.
         refused: Why the file is not that of these servos, "" if it is.
     """
 
@@ -183,7 +183,7 @@ class CalibratedServos:
         stored = {name: servo.stored for name, servo in there.items() if servo.stored is not None}
         fault = contradiction({name: servos[name] for name in stored}, stored, str(calibration))
         return cls(
-            angles={name: servos[name].angle(servo.ticks) for name, servo in there.items()},
+            angles={name: servos[name].angle(there[name].ticks) for name in stored},
             refused="" if fault is None else fault.text,
         )
 
