@@ -322,10 +322,10 @@ def test_a_second_enter_arms_nothing_where_the_first_has_taken_its_button_away(h
         word(page, "DISARMED")
         if page.locator("#playback").is_visible() and name != "close it":
             page.locator("#unplay").click()
-        page.wait_for_timeout(1e3 * REST_S)
         if name != "play it":
             hand.ready(name, Mode.DISARMED)
         hand.place(name)
+        page.wait_for_timeout(1e3 * REST_S)  # what was pressed to come here is long ago
         page.locator(RULES[name].find).and_(page.locator(":enabled")).first.focus()
 
     def gone() -> None:
@@ -333,6 +333,30 @@ def test_a_second_enter_arms_nothing_where_the_first_has_taken_its_button_away(h
 
     RULES[name].check(twice_entered(cell, page, press, gone))
     assert cell.done.requested == []
+
+
+def test_a_second_enter_opens_no_recording_again_that_was_open_for_a_moment(hasty):
+    """Enter closes it and Enter follows: too late to be a second press of the opening, but one of the closing."""
+    hand = hasty(WIDE)
+    page = hand.page
+    for _ in range(TRIES):
+        page.wait_for_timeout(1e3 * REST_S)
+        page.mouse.click(*hand.place("play it"))
+        until(lambda: page.locator("#playback").is_visible(), "the recording", page)
+        page.locator("#unplay").focus()
+        page.keyboard.press("Enter")
+        until(lambda: page.locator("#playback").is_hidden(), "the list", page)
+        opened, first = page.evaluate("window.clicks.at(-1)"), len(hand.did)
+        page.evaluate(
+            "(ms) => new Promise((go) => setTimeout(go, ms - performance.now()))", opened + 1e3 * AGAIN_S + 20
+        )
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(SETTLED_MS)
+        one, other = page.evaluate("window.enters.slice(-2)")
+        if other - opened > 1e3 * AGAIN_S > max(one - opened, other - one):  # else a busy machine drew them apart
+            assert not [each for each in hand.did[first:] if each.startswith("get")]
+            return
+    raise AssertionError("a recording was never open for so short a time")
 
 
 def test_a_second_enter_arms_nothing_after_the_token(cell, browser, tab):

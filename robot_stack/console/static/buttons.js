@@ -10,9 +10,12 @@ export class Once {
   allows(what) {
     const now = performance.now();
     const free = now - (this.pressedMs.get(what) ?? -AGAIN_MS) >= AGAIN_MS;
-    if (free) this.pressedMs.set(what, now);
+    if (free) this.took(what);
     return free;
   }
+
+  // it counts as pressed just now
+  took(what) { this.pressedMs.set(what, performance.now()); }
 
   // a press that was refused is free to be made again
   refused(what) { this.pressedMs.delete(what); }

@@ -63,7 +63,7 @@ export class Playback {
     const { id } = this.episode;
     this.episode = null;
     this.mark();
-    this.once.allows(id);  // the focus goes to its button, where a second Enter would open it again
+    this.once.took(id);  // the focus goes to its button, where a second Enter would open it again
     document.querySelector(`[data-play="${CSS.escape(id)}"]`)?.focus();
   }
 
