@@ -11,6 +11,7 @@ from tests.console.browser_store import ALONE
 RECORD = """
 window.did = [];
 window.downs = [];
+window.under = [];
 window.clicks = [];
 window.enters = [];
 window.made = [];
@@ -39,7 +40,10 @@ window.made = [];
         if (tag === "button") window.made.push(new Error().stack.split("\\n")[2].match(/([^/]*\\.js:\\d+):\\d+/)[1]);
         return make(tag, ...rest);
     };
-    addEventListener("pointerdown", () => window.downs.push(performance.now()), true);
+    addEventListener("pointerdown", (event) => {
+        window.downs.push(performance.now());
+        window.under.push(event.target);
+    }, true);
     addEventListener("click", (event) => { if (event.detail) window.clicks.push(performance.now()); }, true);
     addEventListener("keydown", (event) => {
         if (event.key === "Enter") window.enters.push(performance.now());
@@ -70,8 +74,8 @@ window.made = [];
     });
 })();
 """
-"""What a page says and shows goes to `did`, presses to `downs` and `clicks`, Enter keys to `enters`, and the lines of
-code that make buttons to `made`."""
+"""What a page says and shows goes to `did`, presses to `downs` and `clicks`, what was pressed to `under`, Enter keys to
+`enters`, and the lines of code that make buttons to `made`."""
 PLACE = """(find) => {
     const button = [...document.querySelectorAll(find)].find((each) => !each.disabled);
     if (!button || !button.checkVisibility({ visibilityProperty: true })) return null;
