@@ -124,7 +124,7 @@ def test_code_is_highlighted_and_copied_by_its_button_from_disk(site: Path, sche
         block = page.locator("article .highlight").filter(has_text="make sim").first
         block.hover()
         block.locator(".md-clipboard, [data-md-type=copy]").first.click()
-        copied = page.evaluate("navigator.clipboard.readText()")
+        copied = page.wait_for_function("navigator.clipboard.readText()", timeout=20_000).json_value()
         assert copied.splitlines()[0].startswith("make sim")
         assert copied.strip() == block.locator("code").inner_text().strip()
         page.goto((site / "adding.html").as_uri())
