@@ -28,7 +28,7 @@ from robot_stack.console.browser.asked import Asked, Export, Mark, Nothing, Pref
 from robot_stack.console.browser.lending import HEADERS as LENT
 from robot_stack.console.browser.lending import ROOM, Lending
 from robot_stack.console.browser.listed import listed
-from robot_stack.console.browser.making import FOR_FOXGLOVE, FOR_RERUN, Maker
+from robot_stack.console.browser.making import Maker
 from robot_stack.console.browser.played import played
 from robot_stack.console.browser.projector import Projector
 from robot_stack.console.browser.relabels import Relabels
@@ -212,7 +212,8 @@ class Browser:
     async def _trim(self, request: Request) -> Response:
         said = await _body(Trims, request)
         trims = {name: (each.first, each.last) for name, each in said.trims.items()}
-        return json_answer(await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims))
+        made = await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims)
+        return json_answer(made.to_json())
 
     async def _export(self, request: Request) -> Response:
         said = await _body(Export, request)
@@ -221,16 +222,16 @@ class Browser:
     def _written(self, said: Export, server: str) -> dict[str, Any]:
         """Write an export, and say where it can be opened on this machine."""
         made = self._maker.export(self._catalogue.view, said.episode, said.format)
-        recording, bag = made.pop(FOR_RERUN, None), made.pop(FOR_FOXGLOVE, None)
-        if recording is not None and self._local and self._viewer is not None:
+        told = made.to_json()
+        if made.recording is not None and self._local and self._viewer is not None:
             try:
-                made["opens"] = {"with": "Rerun's viewer", "address": self._viewer.show(recording)}
-                made["said"].insert(0, WHERE)
+                told["opens"] = {"with": "Rerun's viewer", "address": self._viewer.show(made.recording)}
+                told["said"].insert(0, WHERE)
             except ViewerError as error:  # it is written all the same, and the command is there
-                made["said"].append(str(error))
-        if bag is not None and self._local:
-            made["opens"] = {"with": "Foxglove", "address": self._lending.lend(bag, server)}
-        return made
+                told["said"].append(str(error))
+        if made.bag is not None and self._local:
+            told["opens"] = {"with": "Foxglove", "address": self._lending.lend(made.bag, server)}
+        return told
 
     async def _lent(self, request: Request) -> Response:
         """Answer whoever knows the address of a lent file: Foxglove's page has no token of ours."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,29 @@ from robot_stack.datasets.rerun_files import export_rerun
 from robot_stack.datasets.store_view import StoreView
 
 CODEC = "h264"
-FOR_RERUN, FOR_FOXGLOVE = "for_rerun", "for_foxglove"
-"""Keys of what Rerun's viewer opens of what was written, and Foxglove."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A new folder, and what can be done with it.
+
+    Attributes:
+        folder: The folder.
+        said: What was written, one thing each.
+        command: What opens it.
+        recording: What Rerun's viewer opens of it, if it knows it.
+        bag: What Foxglove opens of it, if it knows it.
+    """
+
+    folder: Path
+    said: tuple[str, ...]
+    command: str
+    recording: Path | None = None
+    bag: Path | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a page is told of it."""
+        return {"folder": str(self.folder.resolve()), "said": list(self.said), "command": self.command}
 
 
 class Maker:
@@ -35,7 +57,7 @@ class Maker:
         self.root = root
         self._lock = threading.Lock()
 
-    def trim(self, view: StoreView, trims: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    def trim(self, view: StoreView, trims: Mapping[str, tuple[int, int]]) -> Made:
         """Write a dataset in which some episodes are trimmed, and return its folder and what to do with it.
 
         Raises:
@@ -46,9 +68,9 @@ class Maker:
             store = edit(view, out, Changes(trims=trims), now_unix_s=time.time())
             left_out = [f"left out {name}: {why}" for name, why in store.left_out.items()]
             said = f"{len(store.taken)} episodes, {len(trims)} of them trimmed; what they were made from is unchanged"
-            return _made(out, [said, *left_out], f"robot-stack data view {_quoted(out)}")
+            return Made(folder=out, said=(said, *left_out), command=f"robot-stack data view {_quoted(out)}")
 
-    def export(self, view: StoreView, episode_id: str, format: str) -> dict[str, Any]:
+    def export(self, view: StoreView, episode_id: str, format: str) -> Made:
         """Write one episode for another program, and return the folder and how it is opened there.
 
         Raises:
@@ -76,35 +98,32 @@ class Maker:
         return out
 
 
-def _rerun(view: StoreView, episode_id: str, out: Path) -> dict[str, Any]:
+def _rerun(view: StoreView, episode_id: str, out: Path) -> Made:
     size = export_rerun(view, [episode_id], out, on_episode=_silent)
     file = out / (episode_id + RECORDING)
-    return _made(out, [f"a Rerun recording, {size / 1e6:.1f} MB"], f"rerun {_quoted(file)}", {FOR_RERUN: file})
+    said = f"a Rerun recording, {size / 1e6:.1f} MB"
+    return Made(folder=out, said=(said,), command=f"rerun {_quoted(file)}", recording=file)
 
 
-def _mcap(view: StoreView, episode_id: str, out: Path) -> dict[str, Any]:
+def _mcap(view: StoreView, episode_id: str, out: Path) -> Made:
     count = export_mcap(view, [episode_id], out, on_episode=_silent)
-    said = [f"an MCAP file, {count} messages", "in Foxglove: Open local file, then choose it; or read it as a bag:"]
+    said = (f"an MCAP file, {count} messages", "in Foxglove: Open local file, then choose it; or read it as a bag:")
     file = out / (episode_id + BAG)
-    return _made(out, said, f"ros2 bag info {_quoted(file)}", {FOR_FOXGLOVE: file})
+    return Made(folder=out, said=said, command=f"ros2 bag info {_quoted(file)}", bag=file)
 
 
-def _lerobot(view: StoreView, episode_id: str, out: Path) -> dict[str, Any]:
+def _lerobot(view: StoreView, episode_id: str, out: Path) -> Made:
     exported = export_lerobot(view, [episode_id], out, codec=CODEC, on_episode=_silent)
-    said = [f"a LeRobotDataset of {exported.rows} rows, videos {exported.codec}", "where lerobot is installed:"]
+    said = (f"a LeRobotDataset of {exported.rows} rows, videos {exported.codec}", "where lerobot is installed:")
     command = f"lerobot-dataset-viz --repo-id local/{episode_id} --root {_quoted(out)} --episode-index 0"
-    return _made(out, said, command, {FOR_RERUN: out})
+    return Made(folder=out, said=said, command=command, recording=out)
 
 
-_EXPORTS: Mapping[str, Callable[[StoreView, str, Path], dict[str, Any]]] = {
+_EXPORTS: Mapping[str, Callable[[StoreView, str, Path], Made]] = {
     "rerun": _rerun,
     "mcap": _mcap,
     "lerobot": _lerobot,
 }
-
-
-def _made(out: Path, said: list[str], command: str, opened: Mapping[str, Path] | None = None) -> dict[str, Any]:
-    return {"folder": str(out.resolve()), "said": said, "command": command, **(opened or {})}
 
 
 def _quoted(path: Path) -> str:
