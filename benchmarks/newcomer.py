@@ -25,7 +25,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = "ros,learner,sim,console,scene"
+EXTRAS = "ros,dry-run"
 PATIENCE_S = 300.0
 DRAWN = """() => [...document.querySelectorAll('.camera canvas')].some((canvas) =>
   canvas.width && canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(
