@@ -165,7 +165,7 @@ class EvidenceRuns:
 
     def _demonstrations(self, condition: Condition, seed: int) -> Path:
         """The folder with the demonstrations of a condition's operator and the trunk that is fitted on them."""
-        whose = f"{condition.run}-{condition.operator}-{seed}"
+        whose = f"{Path(condition.run).stem}-{condition.operator}-{seed}"
         shared = self._work / f"demonstrations-{whose}"
         if not shared.exists():
             recording = Condition(words="", run=condition.run, operator=condition.operator, algorithm="bc")

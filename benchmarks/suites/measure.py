@@ -9,22 +9,17 @@ are kept as they come, and the next call does the runs that are not finished, fr
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from benchmarks.suites import ogbench
-from benchmarks.suites.table import document, table
-from robot_stack.disk.durable import write_durable, write_json
+from benchmarks.suites.table import FOLDER, Run, read, write
 from robot_stack.suites.training import Evaluated
 
-FOLDER = Path(__file__).parent.parent
 STEPS = 200_000
 CHUNKS = (1, 5)
-Run = dict[str, Any]
 
 
 def key(run: Run) -> tuple[str, int, int]:
@@ -37,23 +32,16 @@ def last(run: Run) -> int:
     return max(int(at) for at in run["evaluations"])
 
 
-def read(folder: Path) -> list[Run]:
-    """Return the runs so far, finished or not."""
-    path = folder / "suites.json"
-    runs: list[Run] = json.loads(path.read_text())["runs"] if path.exists() else []
-    return runs
-
-
 def keep(run: Run, folder: Path) -> None:
     """Write a run in the place of what was known of it, unless that went further, and table and figures anew."""
     order = list(ogbench.TASKS)
-    if any(key(other) == key(run) and last(other) > last(run) for other in read(folder)):
+    known = read(folder)
+    if any(key(other) == key(run) and last(other) > last(run) for other in known.ogbench):
         return
-    runs = [other for other in read(folder) if key(other) != key(run)] + [run]
+    runs = [other for other in known.ogbench if key(other) != key(run)] + [run]
     runs.sort(key=lambda one: (order.index(one["task"]), one["chunk"], one["seed"]))
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "suites.json", document(runs))
-    write_durable(folder / "SUITES.md", table(runs))
+    known.ogbench = runs
+    write(known, folder)
 
 
 def wanted(
@@ -100,6 +88,6 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     for task, chunk, seed in wanted(options.seeds, options.only, options.chunks):
-        known = {key(run): run for run in read(options.out)}
+        known = {key(run): run for run in read(options.out).ogbench}
         if not is_done(known.get((task.name, chunk, seed)), options.steps):
             measure(task, chunk=chunk, seed=seed, steps=options.steps, data=options.data, folder=options.out)

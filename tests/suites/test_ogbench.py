@@ -14,7 +14,7 @@ pytest.importorskip("ogbench", reason="no OGBench on this machine: pip install '
 import gymnasium
 
 from benchmarks.suites import measure, ogbench, play
-from benchmarks.suites.table import PUBLISHED, document, table
+from benchmarks.suites.table import PUBLISHED, Runs, document, read, table
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.prior import prior_replay
 from robot_stack.suites.training import Evaluated
@@ -91,7 +91,7 @@ def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept
     monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
     monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
     measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path)
-    runs = measure.read(tmp_path)
+    runs = read(tmp_path).ogbench
     assert [measure.key(run) for run in runs] == [(TASK.name, chunk, 3)]
     assert sorted(runs[0]["evaluations"], key=int) == ["0", "60", "100"]
     assert measure.is_done(runs[0], 100)
@@ -111,7 +111,7 @@ def run(seed: int, evaluations: dict[str, list[int]], *, chunk: int = 5, steps: 
 
 
 def test_seeds_are_pooled_beside_the_published_row() -> None:
-    runs = [run(0, {"0": [0, 50], "100310": [40, 50], "200000": [50, 50]}), run(1, {"100002": [50, 50]})]
+    runs = Runs(ogbench=[run(0, {"0": [0, 50], "100310": [40, 50], "200000": [50, 50]}), run(1, {"100002": [50, 50]})])
     cells = document(runs)["ogbench"][TASK.name]["chunk5"]
     assert cells["100000"]["success"] == [0.8, 1.0]
     assert cells["200000"]["seeds"] == [0]
@@ -123,9 +123,9 @@ def test_seeds_are_pooled_beside_the_published_row() -> None:
 def test_a_run_that_went_further_is_kept_until_the_new_one_has_come_as_far(tmp_path: Path) -> None:
     measure.keep(run(0, {"0": [0, 50], "100000": [20, 50]}), tmp_path)
     measure.keep(run(0, {"0": [0, 50]}), tmp_path)
-    assert list(measure.read(tmp_path)[0]["evaluations"]) == ["0", "100000"]
+    assert list(read(tmp_path).ogbench[0]["evaluations"]) == ["0", "100000"]
     measure.keep(run(0, {"0": [0, 50], "100000": [30, 50]}), tmp_path)
-    assert measure.read(tmp_path)[0]["evaluations"]["100000"] == [30, 50]
+    assert read(tmp_path).ogbench[0]["evaluations"]["100000"] == [30, 50]
 
 
 def test_an_unfinished_run_is_run_again_and_keeps_its_place_until_then(tmp_path: Path, monkeypatch) -> None:
