@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -188,9 +189,17 @@ class EmbeddedConfig(BaseModel):
     brightness: float = Field(0.25, ge=0.0, le=0.9, description="relative, per image and colour")
     noise: float = Field(4.0, ge=0.0, le=64.0, description="standard deviation of pixel noise, of 255")
     to_go_weight: float = Field(3.0, ge=0.0, le=100.0)
+    refit_at: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (), strict=False, description="online episodes after which it is fitted again, on all successes so far"
+    )
+    refit_steps: int = Field(1500, ge=1, le=100_000, description="training steps of such a fit")
     thumbnail: int = Field(
         8, ge=0, le=32, description="cells along a side of the thumbnails that reward models get; 0: none"
     )
+
+    def for_refit(self) -> EmbeddedConfig:
+        """Return the settings of a fit on the successes of online training, which are more than the demonstrations."""
+        return self.model_copy(update={"steps": self.refit_steps})
 
 
 class _Heads(nn.Module):

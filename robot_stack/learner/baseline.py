@@ -48,7 +48,8 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     settings = replace(learning_settings(resolved), algorithm="bc", config=config)
     trained = settings.trained_encoder
     demos = [read_episode(paths.store.episode(name)) for name in fits[0].demo_ids]
-    trunk = fitting.load_trunk(paths.trunk, spec, settings.device)
+    first = paths.first_trunk if paths.first_trunk.exists() else paths.trunk  # a later one saw online training too
+    trunk = fitting.load_trunk(first, spec, settings.device)
     replay = replay_of(demos, None if trained else trunk, resolved)
     sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
     learner = BCLearner(sizes, config, seed=seed, device=settings.device)

@@ -90,6 +90,12 @@ class CheckpointFolder:
                 f"checkpoint {path} is unreadable ({why}), must be whole; to go on {on}: rm '{path.absolute()}'"
             ) from error
 
+    def clear(self) -> None:
+        """Remove all checkpoints, the oldest first; a kill on the way leaves the newest."""
+        for step in self.steps():
+            self._path(step).unlink(missing_ok=True)
+        (self._folder / BEST).unlink(missing_ok=True)
+
     def _path(self, step: int) -> Path:
         return self._folder / f"step_{step:09d}.pt"
 

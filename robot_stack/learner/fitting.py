@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar, cast
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import nn
@@ -89,13 +91,18 @@ def write_params(path: Path, params: Params) -> None:
     write_tensors(path, tensors, {**params.metadata, "version": str(params.version)})
 
 
-def saved_identity(path: Path) -> str | None:
-    """Return the identity of the trunk in a file, without loading it; None without a readable one."""
+def saved_metadata(path: Path) -> dict[str, str]:
+    """Return what the file of a trunk says of it, without loading it; nothing without a readable one."""
     try:
         with safe_open(path, "np") as file:
-            return str(file.metadata()["identity"])
-    except (OSError, KeyError, TypeError, SafetensorError):
-        return None
+            return dict(file.metadata())
+    except (OSError, TypeError, SafetensorError):
+        return {}
+
+
+def saved_identity(path: Path) -> str | None:
+    """Return the identity of the trunk in a file, without loading it; None without a readable one."""
+    return saved_metadata(path).get("identity")
 
 
 def load_trunk(path: Path, spec: Spec, device: str) -> Trunk:
@@ -120,21 +127,45 @@ def fit_or_load_trunk(
     """Load the encoder of this run, or make it: embedded, trained on the demonstrations, or another as configured."""
     if path.exists():
         return load_trunk(path, spec, settings.device)
-    trunk = encoders.make_trunk(
-        settings.encoder,
-        image_shapes(spec),
-        settings.encoder_config,
-        demos=map(demo_frames, demos),
-        seed=seed,
-        on_step=on_step,
-    )
-    travels = trunk.travels or settings.trained_encoder
+    trunk = fit_trunk(path, demos, spec, settings.encoder, settings.encoder_config, seed=seed, on_step=on_step)
+    return _moved(trunk, settings.device)
+
+
+def fit_trunk(
+    path: Path,
+    demos: Iterable[StoredEpisode],
+    spec: Spec,
+    encoder: str,
+    config: BaseModel,
+    *,
+    seed: int,
+    on_step: OnStep,
+    about: Mapping[str, str] = MappingProxyType({}),
+) -> Trunk:
+    """Make an encoder and write it, durable on return.
+
+    Args:
+        path: Of the file.
+        demos: That it is trained on, if it is.
+        spec: Of the cell.
+        encoder: Name in the registry.
+        config: Its settings, a model of its own.
+        seed: Of its training.
+        on_step: Told how far that is.
+        about: What else the file says of it.
+
+    Raises:
+        StoreError: If the disk refuses.
+    """
+    frames = map(demo_frames, demos)
+    trunk = encoders.make_trunk(encoder, image_shapes(spec), config, demos=frames, seed=seed, on_step=on_step)
+    travels = trunk.travels or bool(getattr(config, "trained", False))
     write_tensors(
         path,
         trunk.state_dict() if travels else {},
-        {"identity": trunk.identity, "reference": json.dumps(trunk.reference)},
+        {"identity": trunk.identity, "reference": json.dumps(trunk.reference), **about},
     )
-    return _moved(trunk, settings.device)
+    return trunk
 
 
 def _moved(trunk: Trunk, device: str) -> Trunk:

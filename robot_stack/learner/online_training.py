@@ -7,6 +7,7 @@ import time
 
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend
+from robot_stack.learner.encoder.refit import TrunkRefitter
 from robot_stack.learner.preparation import OnlineLearner
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.runs.paths import RunPaths
@@ -20,27 +21,35 @@ LABELS_WITHIN_S = 3.0
 """After the last frame of a run, in which the verdict on it comes, if it comes."""
 
 
-def train_online(parts: RunParts, backend: Backend, learner: OnlineLearner, stop: threading.Event) -> None:
+def train_online(parts: RunParts, backend: Backend, learner: OnlineLearner, stop: threading.Event) -> bool:
     """Update while the robot trains, until it is enough or `stop` is set; the last state is on disk on return.
+
+    Returns:
+        False, or True where training is to go on behind an encoder that lies ready.
 
     Raises:
         StoreError: If the disk refused the last checkpoint.
         Exception: Whatever ended the ingest thread.
     """
-    intake = IngestThread(parts, backend, learner)
+    encoder = TrunkRefitter(parts)
+    intake = IngestThread(parts, backend, learner, encoder)
     parts.status.enter("training")
     intake.start()
     try:
-        learner.loop.run(lambda: stop.is_set() or intake.over.is_set() or enough(parts), intake.over)
-        await_last_labels(parts.statistics, intake.over)
+        learner.loop.run(lambda: stop.is_set() or intake.over.is_set() or enough(parts) or encoder.ready, intake.over)
+        again = encoder.ready and not (stop.is_set() or intake.over.is_set() or enough(parts))
+        if not again:
+            await_last_labels(parts.statistics, intake.over)
     finally:
         learner.loop.save(wait=True)
         intake.stop()
         learner.reward.refitter.stop()
+        encoder.stop()
     if intake.failure is not None:
         raise intake.failure
     if parts.checkpoints.failure:
         raise StoreError(parts.checkpoints.failure)
+    return again
 
 
 class IngestThread:
@@ -51,12 +60,13 @@ class IngestThread:
         failure: That error.
     """
 
-    def __init__(self, parts: RunParts, backend: Backend, learner: OnlineLearner) -> None:
+    def __init__(self, parts: RunParts, backend: Backend, learner: OnlineLearner, encoder: TrunkRefitter) -> None:
         self.over = threading.Event()
         self.failure: Exception | None = None
         self._parts = parts
         self._backend = backend
         self._learner = learner
+        self._encoder = encoder
         self._thread = threading.Thread(target=self._work, name="ingest", daemon=True)
 
     def start(self) -> None:
@@ -77,6 +87,7 @@ class IngestThread:
                     self._learner.recorded.ingest.take(arrivals)
                     self._parts.episode_log.log()
                 self._learner.reward.refitter.maybe_start()
+                self._encoder.maybe_start()
                 self._learner.reward.shaping.rescore()
         except Exception as error:  # the top of this thread: `train_online` raises it where the process can end
             self.failure = error

@@ -27,6 +27,7 @@ from robot_stack.learner.backend import Arrival, Backend, EpisodeCut, ParamsBoar
 from robot_stack.learner.batches import make_batches
 from robot_stack.learner.checkpoint import live_version
 from robot_stack.learner.distributed import DistributedLearner
+from robot_stack.learner.encoder.refit import Adopted
 from robot_stack.learner.held_out import HeldOutEpisodes
 from robot_stack.learner.ingest import Ingest
 from robot_stack.learner.publishing import Publisher
@@ -379,9 +380,22 @@ def _familiarity(encoders: Encoders, recorded: RestoredData) -> Familiarity | No
 
 
 def fit_or_restore(
-    parts: RunParts, learner: OnlineLearner, checkpoint: Checkpoint | None, start: WarmStart, stop: threading.Event
+    parts: RunParts,
+    learner: OnlineLearner,
+    checkpoint: Checkpoint | None,
+    start: WarmStart,
+    encoder: Adopted | None,
+    stop: threading.Event,
 ) -> None:
     """Fit the reward model of a new run, or take what it starts from, or restore what a killed one had.
+
+    Args:
+        parts: Of the run.
+        learner: New.
+        checkpoint: Of a killed run.
+        start: What the run begins with.
+        encoder: The note of one that was fitted again, behind which all begins anew; None while it is the first.
+        stop: Ends it.
 
     Raises:
         ResumeError: If the checkpoint is of another network or knows what is not there.
@@ -395,13 +409,23 @@ def fit_or_restore(
             refitter.load(start.reward, 0, trusted=start.trusted)
         if start.learner is not None:
             learner.loop.start_from(start.learner)
+        if encoder is not None:
+            learner.loop.begin_anew(encoder.params_version)
         return
     trusted = checkpoint["reward_trusted"]
     refitter.load(live_version(checkpoint), checkpoint["refitted_at"], trusted=trusted)
     learner.loop.restore(checkpoint)
 
 
-def log_fit(parts: RunParts, encoders: Encoders, recorded: RestoredData, *, encoders_s: float, total_s: float) -> None:
+def log_fit(
+    parts: RunParts,
+    encoders: Encoders,
+    recorded: RestoredData,
+    *,
+    encoder: Adopted | None,
+    encoders_s: float,
+    total_s: float,
+) -> None:
     """Write the row of a fit: what it was made from and how long it took."""
     cache = parts.restorer.cache
     parts.metrics.log(
@@ -415,5 +439,6 @@ def log_fit(parts: RunParts, encoders: Encoders, recorded: RestoredData, *, enco
             damaged_features=0 if cache is None else cache.damaged,
             pretrain_updates=parts.settings.config.pretrain_updates,
             utd=parts.settings.config.utd,
+            online_episodes=0 if encoder is None else encoder.online,
         )
     )

@@ -105,8 +105,12 @@ class Publisher:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what a checkpoint kept; versions go on far above it."""
-        self.version = state["params_version"] + VERSIONS_PER_LIFE
+        self.go_on_above(state["params_version"])
         self._told, self._untold = state["told_episodes"], state["untold_episodes"]
+
+    def go_on_above(self, version: int) -> None:
+        """Number the next parameters far above those that an earlier learner of this run had published."""
+        self.version = version + VERSIONS_PER_LIFE
 
     def _critic_tensors(self) -> dict[str, np.ndarray]:
         if self._with_critics and isinstance(self._learner, PublishesCritic):

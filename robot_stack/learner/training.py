@@ -3,8 +3,9 @@
     preparation:      collect_demos -> fit_encoders -> restore_replay -> build_reward -> build_loop -> fit_or_restore
     online_training:  train_online -> finish
 
-Each phase takes what those before it hand on. The update loop runs in the main thread and waits for nobody; ingest and
-scoring have a thread of their own, and so does each refit of the reward model.
+Each phase takes what those before it hand on. Where the encoder is fitted again (`encoder.refit`), online training
+ends with a new one, and all phases are gone through again behind it. The update loop runs in the main thread and
+waits for nobody; ingest and scoring have a thread of their own, and so does each refit of the reward model.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from robot_stack.disk.durable import write_durable
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend, ParamsBoard
 from robot_stack.learner.distributed import DistributedLearner
+from robot_stack.learner.encoder.refit import adopt, adopted, finish_adoption
 from robot_stack.learner.online_training import finish, train_online
 from robot_stack.learner.preparation import (
     OnlineLearner,
@@ -36,7 +38,7 @@ from robot_stack.learner.preparation import (
     start_rescorer,
 )
 from robot_stack.learner.run_parts import open_parts
-from robot_stack.learner.warm_start import prepare_start, read_start
+from robot_stack.learner.warm_start import WarmStart, prepare_start, read_start
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import QuarantineRow
 from robot_stack.transport.access.security import learner_credentials
@@ -70,6 +72,7 @@ class Training:
         self._closing.callback(self.parts.metrics.close)
         self._closing.callback(self.parts.store.close)
         self._closing.callback(self.parts.restorer.close)
+        self._scoring = self._closing.enter_context(ExitStack())
 
     def serve(self, address: str) -> str:
         """Open the store and listen for actors; returns host:port.
@@ -102,16 +105,30 @@ class Training:
             StoreError: If the disk refused the last checkpoint.
             Exception: Whatever ended one of the threads: the process must not go on without it.
         """
-        try:
-            learner = self.prepare(stop)
-        except fitting.Stopped:
-            return
-        if stop.is_set():
-            return
-        train_online(self.parts, self.backend, learner, stop)
+        again = True
+        while again:
+            try:
+                learner = self.prepare(stop)
+            except fitting.Stopped:
+                return
+            if stop.is_set():
+                return
+            again = train_online(self.parts, self.backend, learner, stop)
+            if again:
+                self._take_encoder(learner)
         if not stop.is_set():
             finish(self.parts, learner)
             self.finished_s = time.monotonic()
+
+    def _take_encoder(self, learner: OnlineLearner) -> None:
+        """Put the encoder that lies ready in the place of the one in use; what was made behind that is forgotten."""
+        parts = self.parts
+        parts.status.enter("fitting")
+        self._scoring.close()
+        parts.restorer.close()
+        parts.scorer.forget_inputs()
+        parts.store.flush()
+        adopt(parts.folder, learner.loop.publisher.version)
 
     def prepare(self, stop: threading.Event) -> OnlineLearner:
         """Run the phases before online training, or restore what a killed run left of them.
@@ -121,6 +138,7 @@ class Training:
             ResumeError: If what a killed run left cannot be gone on with exactly.
         """
         parts = self.parts
+        finish_adoption(parts.folder)
         demos = collect_demos(parts, self.backend, stop)
         started_s = time.monotonic()
         parts.status.enter("fitting")
@@ -131,19 +149,23 @@ class Training:
         recorded = restore_replay(parts, encoders, checkpoint, stop)
         rescorer = start_rescorer(parts, recorded.ingest, demos[0])
         if rescorer is not None:
-            self._closing.callback(rescorer.close)
+            self._scoring.callback(rescorer.close)
         reward = build_reward(parts, encoders.reward, recorded, rescorer)
         loop = build_loop(parts, encoders, recorded, reward, self.board, self._distributed)
         learner = OnlineLearner(recorded=recorded, reward=reward, loop=loop)
-        start = read_start(parts.folder)
-        fit_or_restore(parts, learner, checkpoint, start, stop)
-        if checkpoint is None and start.learner is not None:
+        refitted = adopted(parts.folder)
+        start = read_start(parts.folder) if refitted is None else WarmStart()
+        fit_or_restore(parts, learner, checkpoint, start, refitted, stop)
+        begun = start.learner is not None or refitted is not None
+        if checkpoint is None and begun:
             loop.save(wait=True)  # other processes of the learner take it from there
-        self._distributed.begin(encoders.sizes, resumed=checkpoint is not None or start.learner is not None)
-        loop.learn_from_demos(stop, parts.status.say)
+        self._distributed.begin(encoders.sizes, resumed=checkpoint is not None or begun)
+        made_up = 0 if refitted is None else parts.statistics.online_steps
+        loop.learn_from_recorded(stop, parts.status.say, online_steps=made_up)
         loop.publisher.publish()
         loop.save(wait=True)
-        log_fit(parts, encoders, recorded, encoders_s=encoders_s, total_s=time.monotonic() - started_s)
+        total_s = time.monotonic() - started_s
+        log_fit(parts, encoders, recorded, encoder=refitted, encoders_s=encoders_s, total_s=total_s)
         return learner
 
     def close(self) -> None:

@@ -35,6 +35,8 @@ PUBLISH_EVERY = 50
 PUBLISH_S = 2.0
 """Longest time between two publications: an actor that hears nothing for long stops trusting its learner."""
 LOG_EVERY = 200
+MADE_UP = 6000
+"""Updates, at most, that a learner makes up for which begins anew in the middle of online training."""
 BEHIND = 0.8
 """Share of the updates asked for below which the learner says that it lags."""
 BEHIND_STEPS = 100
@@ -202,13 +204,14 @@ class UpdateLoop:
         """Return the number of frames in the replay."""
         return len(self._replay.frames)
 
-    def learn_from_demos(self, stop: threading.Event, say: Callable[[str], None]) -> None:
-        """Do the updates before the first online step, or what a stop left of them."""
-        started, before, wanted = time.monotonic(), self.updates, self._governor.allowed(0)
-        while self._governor.may_update(self.updates, 0) and not stop.is_set():
+    def learn_from_recorded(self, stop: threading.Event, say: Callable[[str], None], *, online_steps: int = 0) -> None:
+        """Do the updates that are owed for so many online steps, or what a stop left of them, while the robot waits."""
+        started, before, wanted = time.monotonic(), self.updates, self._governor.allowed(online_steps)
+        what = "learning from demonstrations" if online_steps == 0 else "learning from all episodes"
+        while self._governor.may_update(self.updates, online_steps) and not stop.is_set():
             self.updater.update()
             done, elapsed_s = self.updates - before, time.monotonic() - started
-            say(step_words("learning from demonstrations", done, wanted - before, elapsed_s))
+            say(step_words(what, done, wanted - before, elapsed_s))
 
     def run(self, over: Callable[[], bool], pause: threading.Event) -> None:
         """Update within the governor's budget until `over`; publish, log and save on the way.
@@ -267,6 +270,16 @@ class UpdateLoop:
             ResumeError: If it is of another network.
         """
         self.updater.load_learner({**learner, "updates": self._governor.allowed(0)})
+
+    def begin_anew(self, params_version: int) -> None:
+        """Begin a new learner in the middle of online training: it makes up for the newest updates alone.
+
+        Args:
+            params_version: Of the newest parameters before; those of this learner are numbered above it.
+        """
+        owed = self._governor.allowed(self._statistics.online_steps)
+        self.updater.load_learner({**self.updater.learner.state_dict(), "updates": max(0, owed - MADE_UP)})
+        self.publisher.go_on_above(params_version)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a checkpoint of this run, once episodes, labels and scores are in the replay.

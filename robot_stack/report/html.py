@@ -23,6 +23,7 @@ from robot_stack.runs.rows import (
     CheckpointFailedRow,
     EpisodeRow,
     FaultRow,
+    FitRow,
     QuarantineRow,
     RefitFailedRow,
     ResumeRow,
@@ -184,14 +185,16 @@ def _reward_model(record: RunRecord) -> str:
         elif isinstance(row, RewardFitRow):
             judged = f"; VOC on held-out demonstrations {row.voc_heldout:.3f}" if row.voc_heldout is not None else ""
             told.append((online, f"fitted on {row.episodes} episodes, {row.failures} of them failed{judged}", ""))
+        elif isinstance(row, FitRow) and row.online_episodes:
+            told.append((online, f"image encoder fitted again, after {row.online_episodes} training episodes", ""))
         elif isinstance(row, AlarmRow):
             told.append((online, f"no longer trusted ({row.alarm}, {row.version}): {row.words}", " class=unmet"))
         elif isinstance(row, RefitFailedRow):
-            told.append((online, f"not fitted again: {row.reason}", " class=unmet"))
+            told.append((online, f"{row.of} not fitted again: {row.reason}", " class=unmet"))
     if not told:
         return ""
     lines = "".join(f"<tr><td>{after}</td><td{mark}>{escape(what)}</td></tr>" for after, what, mark in told)
-    head = "<tr><th>after so many training episodes</th><th>the reward model was</th></tr>"
+    head = "<tr><th>after so many training episodes</th><th>the reward model was, or what it sees through</th></tr>"
     return (
         f"<h2>What became of the reward model</h2><div class=wide><table>{head}{lines}</table></div>"
         "<p class=caption>While it is not trusted it neither ends an episode nor shapes the reward, until a fit "

@@ -243,7 +243,7 @@ class CriticRow(_Logged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow(_Logged):
-    """The fit of encoder and reward model that precedes online training.
+    """The fit of encoder and reward model that precedes online training, or that of a later encoder.
 
     Attributes:
         trunk_s, total_s: Seconds for the encoder, and for all.
@@ -252,6 +252,7 @@ class FitRow(_Logged):
         cached_episodes, damaged_features: Episodes whose features were on disk, and files of which were damaged.
         pretrain_updates: Updates on the demonstrations alone.
         utd: Updates that the run asks for, per online step.
+        online_episodes: Episodes of online training that had ended before the encoder was fitted.
     """
 
     kind: Literal["fit"] = "fit"
@@ -264,6 +265,7 @@ class FitRow(_Logged):
     damaged_features: int = 0
     pretrain_updates: int | None = None
     utd: float | None = None
+    online_episodes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,10 +371,11 @@ class LostRow(_Logged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefitFailedRow(_Logged):
-    """A refit of the reward model was given up; the one in use goes on."""
+    """A refit of the reward model or the image encoder was given up; the one in use goes on."""
 
     kind: Literal["refit_failed"] = "refit_failed"
     reason: str
+    of: Literal["reward model", "image encoder"] = "reward model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

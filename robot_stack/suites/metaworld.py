@@ -13,7 +13,6 @@ import warnings
 from typing import Any
 
 import gymnasium
-import mujoco
 import numpy as np
 from gymnasium import spaces
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
@@ -31,7 +30,7 @@ HAND = 4
 Seen = dict[str, np.ndarray]
 
 
-class MetaWorldTask(gymnasium.Env[Seen, np.ndarray]):
+class MetaWorldTask(gymnasium.Env[Any, np.ndarray]):
     """A task of Meta-World that is seen by a camera, or told in numbers; an episode ends where it is done.
 
     Observation: `image`, uint8 (size_px, size_px, 3), and `hand`, float64 (4,); or, if told, `state`, float64 (39,), in
@@ -51,14 +50,14 @@ class MetaWorldTask(gymnasium.Env[Seen, np.ndarray]):
             raise ValueError(f"task is {task!r}, must be one of {', '.join(sorted(ALL_V3_ENVIRONMENTS))}")
         self.task = task
         self._told = told
-        self._inner = ALL_V3_ENVIRONMENTS[task]()
+        self._inner = ALL_V3_ENVIRONMENTS[task](
+            render_mode="rgb_array", camera_name=CAMERA, width=size_px, height=size_px
+        )
         self._inner._set_task_called = True  # a task is a place of parts and goal, which are drawn at each reset here
         self._inner._partially_observable = False
         del self._inner.sawyer_observation_space  # was made where the goal is hidden, and each state is clipped to it
         self._inner._freeze_rand_vec, self._inner.seeded_rand_vec = False, True
         self._steps = 0
-        self._renderer: mujoco.Renderer | None = None
-        self._size_px = size_px
         model = self._inner.model
         model.cam_pos[model.camera(CAMERA).id] = CAMERA_M
         model.vis.quality.shadowsize = model.vis.quality.offsamples = 0
@@ -66,7 +65,8 @@ class MetaWorldTask(gymnasium.Env[Seen, np.ndarray]):
         state = spaces.Box(-np.inf, np.inf, self._inner.observation_space.shape, np.float64)
         image = spaces.Box(0, 255, (size_px, size_px, 3), np.uint8)
         hand = spaces.Box(-np.inf, np.inf, (HAND,), np.float64)
-        self.observation_space = spaces.Dict({"state": state} if told else {"image": image, "hand": hand})
+        shown: dict[str, spaces.Space[Any]] = {"state": state} if told else {"image": image, "hand": hand}
+        self.observation_space = spaces.Dict(shown)
 
     def state(self) -> np.ndarray:
         """Return what Meta-World tells of hand, parts and goal, float64 (39,), in two frames."""
@@ -94,17 +94,12 @@ class MetaWorldTask(gymnasium.Env[Seen, np.ndarray]):
 
     def close(self) -> None:
         """Give the renderer's memory back."""
-        if self._renderer is not None:
-            self._renderer.close()
         self._inner.close()
 
     def _seen(self, state: np.ndarray) -> Seen:
         if self._told:
             return {"state": state}
-        if self._renderer is None:
-            self._renderer = mujoco.Renderer(self._inner.model, self._size_px, self._size_px)
-        self._renderer.update_scene(self._inner.data, CAMERA)
-        return {"image": self._renderer.render(), "hand": state[:HAND]}
+        return {"image": self._inner.render(), "hand": state[:HAND]}
 
 
 class ScriptedPolicy:
@@ -129,4 +124,4 @@ class ScriptedPolicy:
         return action
 
 
-gymnasium.register(NAME, MetaWorldTask)
+gymnasium.register(NAME, f"{__name__}:{MetaWorldTask.__name__}")

@@ -35,6 +35,10 @@ class RobotError(StackError):
     """The robot, a camera or a teleop device reports a fault."""
 
 
+class FitError(StackError):
+    """A fit in a process of its own could not be done: there was nothing to learn from, or it was killed."""
+
+
 class RewardError(StackError):
     """A reward model cannot score: missing capability, bad weights, unreadable answer."""
 

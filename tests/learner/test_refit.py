@@ -30,7 +30,7 @@ from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
-from robot_stack.types.errors import ResumeError, RewardError, StoreError
+from robot_stack.types.errors import FitError, ResumeError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Further, Preference
 from robot_stack.types.reward import EpisodeScores
@@ -287,7 +287,7 @@ def test_a_killed_fit_leaves_the_model_in_use(bench: Bench) -> None:
 @pytest.mark.usefixtures("here")
 def test_a_fit_that_failed_is_tried_again_after_some_episodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: object) -> None:
-        raise RewardError("process was ended by signal 9")
+        raise FitError("process was ended by signal 9")
 
     _demos(bench)
     refitter = _refitter(bench)
@@ -306,7 +306,7 @@ def test_a_fit_that_failed_is_tried_again_after_some_episodes(bench: Bench, monk
 
 
 def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_job, "OWN", ("-m", "robot_stack.learner.reward.nothing"))
+    monkeypatch.setattr(fit_job, "OWN", "robot_stack.learner.reward.nothing")
     _demos(bench)
     refitter = _refitter(bench)
     _train_online(bench, REFIT_AT[0])

@@ -2,28 +2,20 @@
 
     python -m robot_stack.learner.reward.fit_job < JOB > ANSWER
 
-Beside online training it is done elsewhere because threads of one process share the interpreter: on two cores that the
-robot's processes use too, a fit in a thread takes a third of the updates (docs/dry-run.md). A job is a line of JSON and
-then arrays as safetensors, the answer a line of JSON.
+A job is a line of JSON and then arrays as safetensors, the answer a line of JSON.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.numpy import load, save
 
 from reward_models.live import find_live
@@ -31,15 +23,12 @@ from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.progress.orders import Order
-from robot_stack.learner import fitting
+from robot_stack.learner import elsewhere, fitting
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import FitReport
-from robot_stack.types.errors import RewardError, StackError, StoreError
 
-OWN = ("-m", "robot_stack.learner.reward.fit_job")
-NICE = 10
-"""Updates and the robot come first; a new reward model may take its time."""
+OWN = "robot_stack.learner.reward.fit_job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,65 +161,14 @@ class Fit:
 
 
 def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
-    """Do a fit in a process of its own that yields to all others, and wait for it.
+    """Do a fit in a process of its own, and wait for it.
 
     Raises:
-        Stopped: If `stopping` was set before it was done; nothing of it is kept.
-        RewardError: If there is nothing to learn from, or the process was killed.
-        StoreError: Whatever else of this project's errors ended it, such as a disk that refuses.
-        RuntimeError: If it is broken; its own words are in the log.
+        Stopped, FitError, StoreError, RuntimeError: See `elsewhere.fit_elsewhere`.
     """
-    launcher = (sys.executable, "-m", "robot_stack.processes.child", "--nice", str(NICE), "--")
-    with subprocess.Popen((*launcher, sys.executable, *OWN), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        done = threading.Event()
-        ender = threading.Thread(target=_end, args=(process, stopping, done), name="refit_ender", daemon=True)
-        ender.start()
-        try:
-            said, _ = process.communicate(job.to_bytes())
-        finally:
-            done.set()
-            ender.join()
-    if stopping.is_set():
-        raise fitting.Stopped
-    if process.returncode < 0:
-        raise RewardError(
-            f"process that fits the reward model was ended by signal {-process.returncode}, must end by itself; is the "
-            "memory short?"
-        )
-    if process.returncode > 0:
-        raise RuntimeError(f"process that fits the reward model ended with exit code {process.returncode}; see above")
-    answer = json.loads(said)
-    if "refused" in answer:
-        raise RewardError(answer["refused"])
-    if "failed" in answer:
-        raise StoreError(answer["failed"])
+    answer = elsewhere.fit_elsewhere(OWN, job.to_bytes(), stopping, of="reward model")
     return Fit(version=answer["version"], told={name: FitReport(**told) for name, told in answer["told"].items()})
 
 
-def _end(process: subprocess.Popen[bytes], stopping: threading.Event, done: threading.Event) -> None:
-    while not done.wait(0.1):
-        if stopping.is_set():
-            process.kill()
-            return
-
-
-def main() -> None:
-    """Read a job, do it, and write the answer: a Fit, or the error of this project that prevented it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the learner's, who ends this process
-    torch.set_num_threads(1)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no part of the answer
-    answer: dict[str, Any]
-    try:
-        answer = asdict(FitJob.from_bytes(sys.stdin.buffer.read()).fit())
-    except RewardError as error:
-        answer = {"refused": str(error)}
-    except StackError as error:
-        answer = {"failed": str(error)}
-    with suppress(BrokenPipeError):  # nobody waits any more
-        json.dump(answer, answers)
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    elsewhere.answer(lambda content: asdict(FitJob.from_bytes(content).fit()))

@@ -27,7 +27,7 @@ from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
-from robot_stack.types.errors import ResumeError, RewardError, StoreError
+from robot_stack.types.errors import FitError, ResumeError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Further, Preference, settled
 from robot_stack.types.spec import Spec
@@ -132,7 +132,7 @@ class Refitter:
             self._use(fit_elsewhere(job, self._stopping), known)
         except fitting.Stopped:
             return
-        except RewardError as error:  # an operator has taken back what it was to learn from, or the fit was killed
+        except FitError as error:  # an operator has taken back what it was to learn from, or the fit was killed
             log.warning("the reward model in use goes on, it was not fitted again: %s", error)
             self._metrics.log(RefitFailedRow(reason=str(error)))
             self._fitted_at = self.completed_at
@@ -145,6 +145,7 @@ class Refitter:
         """Fit on the episodes known now, score all of them, and make the new version the active one."""
         job, known = self._job()
         self._use(job.fit(on_step), known)
+        self._fitted_at = self.completed_at = max((count for count in REFIT_AT if count <= known.online), default=0)
 
     def _job(self) -> tuple[FitJob, Known]:
         """Return the fit on the episodes known now, and which these are."""

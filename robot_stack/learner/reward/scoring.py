@@ -53,6 +53,11 @@ class Scorer:
         known = self._proprio.get(episode_id)
         self._proprio[episode_id] = proprio if known is None else np.concatenate([known, proprio])
 
+    def forget_inputs(self) -> None:
+        """Forget model and inputs, which another encoder gives anew; live scores go on where they are."""
+        self._model = None
+        self._inputs, self._proprio = {}, {}
+
     def holds(self, episode_id: str) -> bool:
         """Return whether an episode's frames are here; those of a damaged one are not."""
         return episode_id in self._inputs

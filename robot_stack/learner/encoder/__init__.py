@@ -1,0 +1,1 @@
+"""The fits of a run's image encoder beside its online training."""

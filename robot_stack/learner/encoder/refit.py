@@ -1,0 +1,167 @@
+"""Fits the image encoder again on what has succeeded since, and puts it in the place of the one in use.
+
+Fitted beside online training, in a process of its own. Once it is there the robot waits between two episodes, as it
+does before its first: features of all frames are computed anew, reward model, policy and critics begin anew on them,
+and make up for updates before the policy acts. Features of two encoders never meet: the cache has a folder for each,
+checkpoints of the old one are removed, and parameters carry the encoder that they were trained behind.
+
+Killed at any instant, a run goes on with one of the two, whole: the new encoder lies beside the old one until `adopt`
+has noted that it is to be used, and what it had begun is done at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from robot_stack.disk.durable import disk_errors, sync_directory, write_durable, write_json
+from robot_stack.learner import fitting
+from robot_stack.learner.checkpoint import CheckpointFolder
+from robot_stack.learner.encoder.trunk_job import ONLINE, TrunkJob, fit_elsewhere
+from robot_stack.learner.run_parts import RunParts
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import RefitFailedRow
+from robot_stack.types.errors import FitError, StoreError
+from robot_stack.types.transition import EpisodeKind
+
+log = logging.getLogger(__name__)
+
+MOST_EPISODES = 150
+"""That an encoder is fitted on: all demonstrations, then the newest successes; their images must fit into memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """A note that an encoder which was fitted again is in use.
+
+    Attributes:
+        trunk: Its identity.
+        online: Episodes of online training that had ended before its fit.
+        params_version: Of the newest parameters before; actors take only newer ones.
+    """
+
+    trunk: str
+    online: int
+    params_version: int
+
+
+def adopt(folder: Path, params_version: int) -> None:
+    """Put the encoder that lies ready in the place of the one in use; checkpoints of that are removed.
+
+    Raises:
+        StoreError: If the disk refuses.
+    """
+    paths = RunPaths(folder)
+    about = fitting.saved_metadata(paths.next_trunk)
+    note = Adopted(trunk=about["identity"], online=int(about[ONLINE]), params_version=params_version)
+    with disk_errors(f"writing {paths.adopted.name}"):
+        write_json(paths.adopted, asdict(note))
+    finish_adoption(folder)
+
+
+def finish_adoption(folder: Path) -> None:
+    """Do what a killed learner had begun by `adopt`; nothing if it had not.
+
+    Raises:
+        StoreError: If the disk refuses.
+    """
+    paths = RunPaths(folder)
+    note = _read(paths.adopted)
+    if note is None or fitting.saved_identity(paths.next_trunk) != note.trunk:
+        return
+    with disk_errors(f"replacing {paths.trunk.name}"):
+        CheckpointFolder(paths.checkpoints).clear()
+        if not paths.first_trunk.exists():
+            write_durable(paths.first_trunk, paths.trunk.read_bytes())
+        os.replace(paths.next_trunk, paths.trunk)
+        sync_directory(folder)
+
+
+def adopted(folder: Path) -> Adopted | None:
+    """Return the note of the encoder in use; None while it is the first."""
+    paths = RunPaths(folder)
+    note = _read(paths.adopted)
+    return note if note is not None and fitting.saved_identity(paths.trunk) == note.trunk else None
+
+
+def _read(path: Path) -> Adopted | None:
+    return Adopted(**json.loads(path.read_text())) if path.exists() else None
+
+
+class TrunkRefitter:
+    """The fits of a run's encoder beside its online training; one thread calls it.
+
+    Args:
+        parts: Of the run.
+
+    Attributes:
+        ready: Whether an encoder lies ready to be adopted.
+    """
+
+    def __init__(self, parts: RunParts) -> None:
+        self._parts = parts
+        self._paths = RunPaths(parts.folder)
+        self._at: tuple[int, ...] = getattr(parts.settings.encoder_config, "refit_at", ())
+        note = adopted(parts.folder)
+        self._fitted_at = 0 if note is None else note.online
+        self.ready = (
+            fitting.saved_identity(self._paths.next_trunk) is not None
+        )  # an earlier learner was ended before it took it
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._failure: Exception | None = None
+
+    def maybe_start(self) -> None:
+        """Start a fit in the background if it is time, none is running and none waits.
+
+        Raises:
+            Exception: What ended the one before.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self.ready or (self._thread is not None and self._thread.is_alive()):
+            return
+        online = len(self._parts.statistics.ended(EpisodeKind.ONLINE))
+        if not any(self._fitted_at < count <= online for count in self._at):
+            return
+        self._fitted_at = online
+        self._thread = threading.Thread(target=self._fit, args=(self._job(online),), name="encoder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End a fit at once; nothing of it is kept."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(10.0)
+
+    def _job(self, online: int) -> TrunkJob:
+        won = [account.header for account in self._parts.statistics.accounts if account.success]
+        demos = [header.episode_id for header in won if header.kind is EpisodeKind.DEMO]
+        others = sorted(header.episode_id for header in won if header.kind in (EpisodeKind.ONLINE, EpisodeKind.EARLIER))
+        chosen = [*demos, *others[-max(0, MOST_EPISODES - len(demos)) :]][:MOST_EPISODES]
+        config = self._parts.settings.encoder_config
+        return TrunkJob(
+            episodes=tuple(self._paths.store.episode(name) for name in sorted(chosen)),
+            spec=self._parts.resolved.spec(),
+            settings=config.for_refit(),
+            seed=self._parts.resolved.run.seed,
+            online=online,
+            target=self._paths.next_trunk,
+        )
+
+    def _fit(self, job: TrunkJob) -> None:
+        try:
+            fit_elsewhere(job, self._stopping)
+        except fitting.Stopped:
+            return
+        except (FitError, StoreError) as error:  # it was killed, or an episode has been damaged since
+            log.warning("the image encoder in use goes on, it was not fitted again: %s", error)
+            self._parts.metrics.log(RefitFailedRow(reason=str(error), of="image encoder"))
+        except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
+            self._failure = error
+        else:
+            self.ready = True

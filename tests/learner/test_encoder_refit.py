@@ -1,0 +1,315 @@
+"""The image encoder is fitted again beside online training, and takes the place of the first, whenever it is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from benchmarks.learning.lockstep import train_online
+from benchmarks.tiny_run import write_run
+from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.trunk import encode_frames
+from robot_stack.learner import fitting
+from robot_stack.learner.encoder import refit, trunk_job
+from robot_stack.learner.encoder.refit import TrunkRefitter, adopt, adopted
+from robot_stack.learner.encoder.trunk_job import TrunkJob, fit_elsewhere
+from robot_stack.learner.publishing import VERSIONS_PER_LIFE
+from robot_stack.replay.stored_episode import read_episode
+from robot_stack.rollout.params_file import load_params
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import EpisodeRow, FitRow, RefitFailedRow, of_kind
+from robot_stack.types.errors import FitError, StoreError
+from robot_stack.types.event import Verdict
+from tests.learner.driven import DEMOS, Driven
+
+pytestmark = pytest.mark.long
+
+AT = ("encoder.settings.refit_at=[2]", "encoder.settings.refit_steps=7")
+WON, LOST = "000002-online-a", "000003-online-a"
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[[], Driven]]:
+    """Start the learner of a run, as often as it is asked for: as after a kill, but that its files are closed."""
+    begun: list[Driven] = []
+
+    def start() -> Driven:
+        for one in begun:
+            one.close()
+        begun[:] = [Driven(tmp_path / "run", write_run(tmp_path / "run", *AT))]
+        return begun[0]
+
+    yield start
+    for one in begun:
+        one.close()
+
+
+def trained(driven: Driven) -> Driven:
+    """Two demonstrations, one episode that succeeded and one that did not, and a checkpoint."""
+    driven.demonstrate()
+    driven.start()
+    for name, verdict in ((WON, Verdict.SUCCESS), (LOST, Verdict.FAILURE)):
+        driven.begin(name)
+        driven.send(name, end=verdict.value)
+        driven.say(name, verdict)
+    driven.take()
+    driven.run(60, {})
+    driven.training.parts.store.flush()
+    driven.loop.save(wait=True)
+    return driven
+
+
+def fitted(driven: Driven) -> TrunkRefitter:
+    """The encoder that the run has fitted again."""
+    refitter = TrunkRefitter(driven.training.parts)
+    refitter.maybe_start()
+    wait(lambda: refitter.ready)
+    return refitter
+
+
+def wait(until: Callable[[], bool], within_s: float = 60.0) -> None:
+    deadline_s = time.monotonic() + within_s
+    while not until():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def in_use(driven: Driven) -> str | None:
+    return fitting.saved_identity(RunPaths(driven.folder).trunk)
+
+
+def checkpoints(driven: Driven) -> list[str]:
+    folder = RunPaths(driven.folder).checkpoints
+    return sorted(path.name for path in folder.glob("*.pt"))
+
+
+def sees_by_its_own_encoder(driven: Driven) -> None:
+    """Every frame of the replay has the features of the encoder in use, and so have the parameters that are out."""
+    parts = driven.training.parts
+    trunk = fitting.load_trunk(RunPaths(driven.folder).trunk, driven.spec, "cpu")
+    frames = driven.replay.frames
+    assert set(frames.episode_ids) == {*DEMOS, WON, LOST}
+    for name in frames.episode_ids:
+        stored = parts.store.read(name)
+        images = {camera.name: stored.arrays[f"image_{camera.name}"] for camera in driven.spec.cameras}
+        wanted = encode_frames(trunk, images, len(stored.arrays["proprio"]))
+        have = np.asarray(frames.column("features")[frames.episode(name).rows])
+        assert np.allclose(have, wanted, atol=4e-3), name
+        assert parts.scorer.inputs(name).shape[0] == len(wanted)
+    params = driven.training.board.after(0, 0.0)
+    assert params is not None
+    assert params.metadata["trunk"] == trunk.identity
+
+
+def test_it_is_fitted_in_a_process_of_its_own_on_what_succeeded(begin: Callable[[], Driven]) -> None:
+    driven = trained(begin())
+    first = in_use(driven)
+    refitter = TrunkRefitter(driven.training.parts)
+    job = refitter._job(2)
+    assert [path.stem for path in job.episodes] == [*DEMOS, WON]
+    assert job.settings.steps == 7
+    assert TrunkJob.from_bytes(job.to_bytes()) == job
+    refitter.maybe_start()
+    wait(lambda: refitter.ready)
+    next_one = fitting.saved_identity(RunPaths(driven.folder).next_trunk)
+    assert next_one not in (None, first)
+    assert in_use(driven) == first, "it waits beside the one in use"
+    assert job.fit() == next_one, "elsewhere as here"
+
+
+def test_it_is_not_fitted_before_its_time_nor_twice(begin: Callable[[], Driven]) -> None:
+    driven = begin()
+    driven.demonstrate()
+    driven.start()
+    refitter = TrunkRefitter(driven.training.parts)
+    refitter.maybe_start()
+    assert refitter._thread is None
+    driven.close()
+    driven = trained(begin())
+    refitter = fitted(driven)
+    thread = refitter._thread
+    refitter.maybe_start()
+    assert refitter._thread is thread, "one waits to be adopted"
+    adopt(driven.folder, 5)
+    again = TrunkRefitter(driven.training.parts)
+    again.maybe_start()
+    assert (again.ready, again._thread) == (False, None)
+
+
+def test_all_begins_anew_behind_it_and_old_features_are_nowhere(begin: Callable[[], Driven]) -> None:
+    driven = trained(begin())
+    first, version, updates = in_use(driven), driven.loop.publisher.version, driven.loop.updates
+    old_model = driven.training.parts.scorer.version
+    driven.training._take_encoder(driven.learner if fitted(driven) else None)
+    assert checkpoints(driven) == []
+    assert fitting.saved_identity(RunPaths(driven.folder).first_trunk) == first
+    driven.start()
+    assert in_use(driven) != first
+    sees_by_its_own_encoder(driven)
+    assert driven.loop.publisher.version == version + VERSIONS_PER_LIFE + 1, "actors take newer ones alone"
+    owed = 20 + int(driven.training.parts.settings.config.utd * driven.training.parts.statistics.online_steps)
+    assert driven.loop.updates == owed >= updates
+    assert driven.training.parts.scorer.version not in ("", old_model)
+    rows = of_kind(read_rows(RunPaths(driven.folder).metrics).rows, FitRow)
+    assert [row.online_episodes for row in rows] == [0, 2]
+    before = driven.loop.updates
+    driven.begin("000004-online-a")
+    driven.send("000004-online-a")
+    driven.take()
+    driven.run(before + 20, {})
+    assert {episode for batch in driven.told.batches[-20:] for episode, _ in batch} >= {DEMOS[0], WON}
+
+
+def test_a_run_that_was_fitted_again_is_resumed_from_its_own_checkpoint(begin: Callable[[], Driven]) -> None:
+    driven = trained(begin())
+    driven.training._take_encoder(driven.learner if fitted(driven) else None)
+    driven.start()
+    driven.run(driven.loop.updates, {})
+    updates, trunk = driven.loop.updates, in_use(driven)
+    again = begin()
+    again.start()
+    assert (again.loop.updates, in_use(again)) == (updates, trunk)
+    sees_by_its_own_encoder(again)
+    assert len(of_kind(read_rows(RunPaths(again.folder).metrics).rows, FitRow)) == 3
+
+
+class Killed(BaseException):
+    """Where a SIGKILL would have struck."""
+
+
+@pytest.mark.parametrize("before", ["note", "clear", "first", "replace", "sync"])
+def test_a_learner_killed_while_it_changes_goes_on_with_one_of_the_two(
+    begin: Callable[[], Driven], monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    driven = trained(begin())
+    first = in_use(driven)
+    fitted(driven)
+
+    real = os.replace
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    def killed_at_the_end(source: Path, target: Path) -> None:
+        if target == RunPaths(driven.folder).trunk:
+            raise Killed
+        real(source, target)
+
+    with monkeypatch.context() as short:
+        target = {
+            "note": (refit, "write_json", killed),
+            "clear": (refit.CheckpointFolder, "clear", killed),
+            "first": (refit, "write_durable", killed),
+            "replace": (refit.os, "replace", killed_at_the_end),
+            "sync": (refit, "sync_directory", killed),
+        }[before]
+        short.setattr(*target)
+        with pytest.raises(Killed):
+            adopt(driven.folder, driven.loop.publisher.version)
+    again = begin()
+    again.start()
+    sees_by_its_own_encoder(again)
+    if before == "note":
+        assert in_use(again) == first
+        assert again.loop.updates == 60, "from its checkpoint"
+        assert TrunkRefitter(again.training.parts).ready, "the new one is taken as soon as training goes on"
+    else:
+        assert in_use(again) != first
+        assert adopted(again.folder) is not None
+        assert not RunPaths(again.folder).next_trunk.exists()
+
+
+def _child() -> int:
+    """The number of the process that fits, once it is there."""
+    found: list[int] = []
+
+    def there() -> bool:
+        for thread in Path("/proc/self/task").iterdir():
+            for number in (thread / "children").read_text().split():
+                words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+                if trunk_job.OWN.encode() in words and b"--nice" not in words:
+                    found.append(int(number))
+        return bool(found)
+
+    wait(there)
+    return found[0]
+
+
+def test_a_fit_that_is_killed_leaves_the_encoder_in_use_and_is_said(begin: Callable[[], Driven]) -> None:
+    driven = trained(begin())
+    first = in_use(driven)
+    refitter = TrunkRefitter(driven.training.parts)
+    endless = refitter._job(2).settings.model_copy(update={"steps": 100_000})
+    refitter._parts.settings.encoder_config.__dict__["refit_steps"] = endless.steps
+    refitter.maybe_start()
+    os.kill(_child(), signal.SIGKILL)
+    assert refitter._thread is not None
+    refitter._thread.join(60.0)
+    assert (refitter.ready, in_use(driven)) == (False, first)
+    (row,) = of_kind(read_rows(RunPaths(driven.folder).metrics).rows, RefitFailedRow)
+    assert (row.of, "ended by signal 9" in row.reason) == ("image encoder", True)
+    refitter.maybe_start()
+
+
+def test_a_learner_that_ends_takes_its_fit_along(begin: Callable[[], Driven]) -> None:
+    driven = trained(begin())
+    refitter = TrunkRefitter(driven.training.parts)
+    refitter._parts.settings.encoder_config.__dict__["refit_steps"] = 100_000
+    refitter.maybe_start()
+    child = _child()
+    refitter.stop()
+    wait(lambda: not Path(f"/proc/{child}").exists())
+    assert not refitter.ready
+
+
+def test_an_episode_that_is_gone_is_an_error_of_the_fit(begin: Callable[[], Driven], tmp_path: Path) -> None:
+    driven = trained(begin())
+    job = TrunkRefitter(driven.training.parts)._job(2)
+    gone = TrunkJob(
+        episodes=(tmp_path / "gone",),
+        spec=job.spec,
+        settings=job.settings,
+        seed=0,
+        online=2,
+        target=tmp_path / "next.safetensors",
+    )
+    with pytest.raises((FitError, StoreError), match="gone"):
+        fit_elsewhere(gone, threading.Event())
+    assert not gone.target.exists()
+
+
+@pytest.mark.parametrize("at", [[0], [-3], ["soon"]])
+def test_a_time_to_fit_again_that_is_none_is_refused(at: list[object]) -> None:
+    with pytest.raises(ValidationError, match="refit_at"):
+        EmbeddedConfig.model_validate({"refit_at": at})
+
+
+def test_a_whole_run_changes_its_encoder_between_two_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refit, "fit_elsewhere", lambda job, stopping: job.fit(fitting.unless(stopping)))
+    folder = tmp_path / "run"
+    more = ("training.max_episodes=8", "task.episode_steps=30", "algorithm.settings.utd=1")
+    resolved = write_run(folder, *AT, *more, side_px=32)
+    train_online(resolved, folder)
+    paths = RunPaths(folder)
+    rows = read_rows(paths.metrics).rows
+    first, changed = (row.online_episodes for row in of_kind(rows, FitRow))
+    assert first == 0
+    assert 2 <= changed <= 8
+    online = [row for row in of_kind(rows, EpisodeRow) if "online" in row.episode_id]
+    assert len(online) >= 8
+    versions = [row.params_version for row in online]
+    assert versions == sorted(versions)
+    assert versions[-1] > VERSIONS_PER_LIFE, "the last ones were driven behind the new encoder"
+    policy = load_params(paths.policy("policy"))
+    assert policy.metadata["trunk"] == fitting.saved_identity(paths.trunk)
+    assert policy.metadata["trunk"] != fitting.saved_identity(paths.first_trunk)
+    assert {read_episode(path, images=False).length for path in paths.store.episodes.iterdir()} != {0}
