@@ -87,7 +87,8 @@ class EmbeddedTrunk(nn.Module):
         self.thumbnail = thumbnail
         self.cameras = nn.ModuleDict({name: CameraTrunk(h, w) for name, (h, w, _) in shapes.items()})
         self.fused = nn.Sequential(nn.Linear(self._camera_size, FUSED), nn.LayerNorm(FUSED), nn.Tanh())
-        self.to_go = nn.Linear(FUSED, to_go_size)
+        # an environment knows no pose, and torch warns of a layer without entries that it shall initialise
+        self.to_go = nn.Linear(FUSED, to_go_size) if to_go_size else nn.utils.skip_init(nn.Linear, FUSED, 0)
         self.register_buffer("mean", torch.zeros(self.learned_size))
         self.register_buffer("scale", torch.ones(self.learned_size))
 

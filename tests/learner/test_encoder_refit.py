@@ -30,6 +30,7 @@ from robot_stack.runs.rows import EpisodeRow, FitRow, RefitFailedRow, of_kind
 from robot_stack.types.errors import FitError, StoreError
 from robot_stack.types.event import Verdict
 from tests.learner.driven import DEMOS, Driven
+from tests.suites.test_configured import ASKED, SEEN, loaded
 
 pytestmark = pytest.mark.long
 
@@ -51,6 +52,12 @@ def begin(tmp_path: Path) -> Iterator[Callable[[], Driven]]:
     yield start
     for one in begun:
         one.close()
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit is done in this process, which is sooner ready."""
+    monkeypatch.setattr(refit, "fit_elsewhere", lambda job, stopping: job.fit(fitting.unless(stopping)))
 
 
 def trained(driven: Driven) -> Driven:
@@ -126,6 +133,7 @@ def test_it_is_fitted_in_a_process_of_its_own_on_what_succeeded(begin: Callable[
     assert job.fit() == next_one, "elsewhere as here"
 
 
+@pytest.mark.usefixtures("here")
 def test_it_is_not_fitted_before_its_time_nor_twice(begin: Callable[[], Driven]) -> None:
     driven = begin()
     driven.demonstrate()
@@ -145,6 +153,7 @@ def test_it_is_not_fitted_before_its_time_nor_twice(begin: Callable[[], Driven])
     assert (again.ready, again._thread) == (False, None)
 
 
+@pytest.mark.usefixtures("here")
 def test_all_begins_anew_behind_it_and_old_features_are_nowhere(begin: Callable[[], Driven]) -> None:
     driven = trained(begin())
     first, version, updates = in_use(driven), driven.loop.publisher.version, driven.loop.updates
@@ -169,6 +178,7 @@ def test_all_begins_anew_behind_it_and_old_features_are_nowhere(begin: Callable[
     assert {episode for batch in driven.told.batches[-20:] for episode, _ in batch} >= {DEMOS[0], WON}
 
 
+@pytest.mark.usefixtures("here")
 def test_a_run_that_was_fitted_again_is_resumed_from_its_own_checkpoint(begin: Callable[[], Driven]) -> None:
     driven = trained(begin())
     driven.training._take_encoder(driven.learner if fitted(driven) else None)
@@ -186,6 +196,7 @@ class Killed(BaseException):
     """Where a SIGKILL would have struck."""
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("before", ["note", "clear", "first", "replace", "sync"])
 def test_a_learner_killed_while_it_changes_goes_on_with_one_of_the_two(
     begin: Callable[[], Driven], monkeypatch: pytest.MonkeyPatch, before: str
@@ -293,12 +304,13 @@ def test_a_time_to_fit_again_that_is_none_is_refused(at: list[object]) -> None:
         EmbeddedConfig.model_validate({"refit_at": at})
 
 
-def test_a_whole_run_changes_its_encoder_between_two_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refit, "fit_elsewhere", lambda job, stopping: job.fit(fitting.unless(stopping)))
+@pytest.mark.usefixtures("here")
+def test_a_whole_run_changes_its_encoder_between_two_episodes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    more = ("training.max_episodes=8", "task.episode_steps=30", "algorithm.settings.utd=1")
-    resolved = write_run(folder, *AT, *more, side_px=32)
-    train_online(resolved, folder)
+    settings = {"steps": 5, "batch": 16, "refit_at": [2], "refit_steps": 7}
+    training = ASKED["training"] | {"max_episodes": 8}
+    encoder = {"name": "embedded", "settings": settings}
+    train_online(loaded(tmp_path, SEEN, encoder=encoder, training=training), folder)
     paths = RunPaths(folder)
     rows = read_rows(paths.metrics).rows
     first, changed = (row.online_episodes for row in of_kind(rows, FitRow))
