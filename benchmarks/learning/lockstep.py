@@ -128,7 +128,8 @@ def keep_demonstrations(folder: Path, shared: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     recorded, kept = RunPaths(folder).store, RunPaths(draft).store
     shutil.copytree(recorded.root, kept.root, ignore=lambda _, names: [n for n in names if "online" in n])
-    shutil.copy(RunPaths(folder).trunk, RunPaths(draft).trunk)
+    first = RunPaths(folder).first_trunk  # a later one has seen online training
+    shutil.copy(first if first.exists() else RunPaths(folder).trunk, RunPaths(draft).trunk)
     RunPaths(draft).actor.mkdir()
     demos = len(list(kept.episodes.iterdir()))
     (RunPaths(draft).actor / "bench.next").write_text(str(demos))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.evidence.conditions import AS_MANY_UPDATES, DEMONSTRATIONS, OF_THE_CELL, Condition
+from benchmarks.evidence.conditions import DEMONSTRATIONS, OF_THE_CELL, Condition
 from benchmarks.evidence.runs import EvidenceRuns
 from benchmarks.learning.comparison import Result
 from benchmarks.learning.lockstep import LAST
@@ -38,7 +38,7 @@ CONDITIONS: Mapping[str, Condition] = {
         run=RUN,
         operator=OF_THE_CELL,
         algorithm="hg_dagger",
-        overrides=(*NOBODY, *AS_MANY_UPDATES),
+        overrides=(*NOBODY, "run.algorithm.settings.utd=2.0", "run.algorithm.settings.actor_tau=0.005"),
         imitates=DEMONSTRATIONS,
     ),
     "alone": Condition(words="RLPD without help", run=RUN, operator=OF_THE_CELL, overrides=NOBODY),

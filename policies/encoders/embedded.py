@@ -179,6 +179,10 @@ class DemoFrames:
     to_go: np.ndarray
 
 
+REFIT = ("refit_at", "refit_steps")
+"""Settings that say when the trunk is fitted again, and nothing of the one that is there."""
+
+
 class EmbeddedConfig(BaseModel):
     """Training settings of the embedded trunk: budget, augmentation and loss weight."""
 

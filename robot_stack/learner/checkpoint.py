@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from robot_stack.disk.durable import PARTIAL, write_durable
+from robot_stack.disk.durable import PARTIAL, sync_directory, write_durable
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.params import Params
 
@@ -91,10 +91,12 @@ class CheckpointFolder:
             ) from error
 
     def clear(self) -> None:
-        """Remove all checkpoints, the oldest first; a kill on the way leaves the newest."""
-        for step in self.steps():
+        """Remove all checkpoints but the best, the oldest first; a kill on the way leaves the newest."""
+        steps = self.steps()
+        for step in steps:
             self._path(step).unlink(missing_ok=True)
-        (self._folder / BEST).unlink(missing_ok=True)
+        if steps:
+            sync_directory(self._folder)
 
     def _path(self, step: int) -> Path:
         return self._folder / f"step_{step:09d}.pt"

@@ -88,6 +88,8 @@ def answer(fit: Callable[[bytes], Any]) -> None:
         said = {"refused": str(error)}
     except StackError as error:
         said = {"failed": str(error)}
+    except MemoryError:
+        said = {"refused": "memory is too short for the fit, must hold what it is fitted on; free some"}
     with suppress(BrokenPipeError):  # nobody waits any more
         json.dump(said, answers)
         answers.flush()

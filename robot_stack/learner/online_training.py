@@ -7,7 +7,7 @@ import time
 
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend
-from robot_stack.learner.encoder.refit import TrunkRefitter
+from robot_stack.learner.encoder.refit import STOP_S, TrunkRefitter
 from robot_stack.learner.preparation import OnlineLearner
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.runs.paths import RunPaths
@@ -17,6 +17,8 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.transition import EpisodeKind
 
+BEGUN_WITHIN_S = 1.0
+"""An actor that has just asked for the phase has begun its episode by then."""
 LABELS_WITHIN_S = 3.0
 """After the last frame of a run, in which the verdict on it comes, if it comes."""
 
@@ -36,10 +38,10 @@ def train_online(parts: RunParts, backend: Backend, learner: OnlineLearner, stop
     parts.status.enter("training")
     intake.start()
     try:
-        learner.loop.run(lambda: stop.is_set() or intake.over.is_set() or enough(parts) or encoder.ready, intake.over)
-        again = encoder.ready and not (stop.is_set() or intake.over.is_set() or enough(parts))
-        if not again:
-            await_last_labels(parts.statistics, intake.over)
+        pause = Pause(parts, encoder)
+        learner.loop.run(lambda: stop.is_set() or intake.over.is_set() or enough(parts) or pause.begun(), intake.over)
+        again = pause.begun() and not (stop.is_set() or intake.over.is_set() or enough(parts))
+        await_last_labels(parts.statistics, intake.over)
     finally:
         learner.loop.save(wait=True)
         intake.stop()
@@ -49,7 +51,41 @@ def train_online(parts: RunParts, backend: Backend, learner: OnlineLearner, stop
         raise intake.failure
     if parts.checkpoints.failure:
         raise StoreError(parts.checkpoints.failure)
+    if again and (intake.runs or learner.reward.refitter.runs or encoder.runs):
+        raise RuntimeError(f"a thread of online training runs {STOP_S:g} s after its end, must have ended; start again")
     return again
+
+
+class Pause:
+    """The pause between two episodes in which the encoder is changed.
+
+    Args:
+        parts: Of the run.
+        encoder: Says when one lies ready.
+    """
+
+    def __init__(self, parts: RunParts, encoder: TrunkRefitter) -> None:
+        self._parts = parts
+        self._encoder = encoder
+        self._asked_s: float | None = None
+        self._begun = False
+        self._longest_s = 2 * parts.resolved.task.episode_steps / parts.resolved.run.rate_hz + LABELS_WITHIN_S
+
+    def begun(self) -> bool:
+        """Return whether no episode runs any more; from the first call with an encoder ready, none begins.
+
+        An actor that died in an episode is not waited for.
+        """
+        if self._begun or not self._encoder.ready:
+            return self._begun
+        now_s = time.monotonic()
+        if self._asked_s is None:
+            self._asked_s = now_s
+            self._parts.status.enter("fitting")
+        running = any(a.end is None and a.header.kind is EpisodeKind.ONLINE for a in self._parts.statistics.accounts)
+        waited_s = now_s - self._asked_s
+        self._begun = waited_s > self._longest_s or (waited_s > BEGUN_WITHIN_S and not running)
+        return self._begun
 
 
 class IngestThread:
@@ -76,7 +112,12 @@ class IngestThread:
     def stop(self) -> None:
         """End the thread; what has not been taken in is on disk."""
         self.over.set()
-        self._thread.join(10.0)
+        self._thread.join(STOP_S)
+
+    @property
+    def runs(self) -> bool:
+        """Return whether the thread is there."""
+        return self._thread.is_alive()
 
     def _work(self) -> None:
         try:

@@ -410,7 +410,7 @@ def fit_or_restore(
         if start.learner is not None:
             learner.loop.start_from(start.learner)
         if encoder is not None:
-            learner.loop.begin_anew(encoder.params_version)
+            learner.loop.begin_anew(online_steps=encoder.online_steps, params_version=encoder.params_version)
         return
     trusted = checkpoint["reward_trusted"]
     refitter.load(live_version(checkpoint), checkpoint["refitted_at"], trusted=trusted)

@@ -23,7 +23,7 @@ from robot_stack.disk.durable import write_durable
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend, ParamsBoard
 from robot_stack.learner.distributed import DistributedLearner
-from robot_stack.learner.encoder.refit import adopt, adopted, finish_adoption
+from robot_stack.learner.encoder.refit import adopt, adopted, finish_adoption, refits_at
 from robot_stack.learner.online_training import finish, train_online
 from robot_stack.learner.preparation import (
     OnlineLearner,
@@ -38,12 +38,14 @@ from robot_stack.learner.preparation import (
     start_rescorer,
 )
 from robot_stack.learner.run_parts import open_parts
+from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.warm_start import WarmStart, prepare_start, read_start
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import QuarantineRow
 from robot_stack.transport.access.security import learner_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.server import LearnerServer
+from robot_stack.types.errors import ConfigError
 
 
 class Training:
@@ -53,6 +55,11 @@ class Training:
         self, resolved: ResolvedRun, folder: Path, *, wandb_mode: str = "disabled", ranks: Ranks = ALONE
     ) -> None:
         torch.set_num_threads(1)
+        if ranks.count > 1 and refits_at(learning_settings(resolved).encoder_config):
+            raise ConfigError(
+                f"run.encoder.settings.refit_at is set for a learner in {ranks.count} processes, must not be: these "
+                "cannot change their encoder together; leave it out, or train in one process"
+            )
         self.parts = open_parts(resolved, folder, wandb_mode)
         self.board = ParamsBoard()
         self.backend = Backend(
@@ -116,6 +123,7 @@ class Training:
             again = train_online(self.parts, self.backend, learner, stop)
             if again:
                 self._take_encoder(learner)
+                del learner
         if not stop.is_set():
             finish(self.parts, learner)
             self.finished_s = time.monotonic()
@@ -128,7 +136,8 @@ class Training:
         parts.restorer.close()
         parts.scorer.forget_inputs()
         parts.store.flush()
-        adopt(parts.folder, learner.loop.publisher.version)
+        adopt(parts.folder, online_steps=parts.statistics.online_steps, params_version=learner.loop.publisher.version)
+        parts.status.loop = None  # or the old replay and learner stay in memory while the new ones are made
 
     def prepare(self, stop: threading.Event) -> OnlineLearner:
         """Run the phases before online training, or restore what a killed run left of them.
@@ -149,19 +158,25 @@ class Training:
         recorded = restore_replay(parts, encoders, checkpoint, stop)
         rescorer = start_rescorer(parts, recorded.ingest, demos[0])
         if rescorer is not None:
+            self._scoring.callback(parts.status.watched.remove, rescorer)
             self._scoring.callback(rescorer.close)
         reward = build_reward(parts, encoders.reward, recorded, rescorer)
         loop = build_loop(parts, encoders, recorded, reward, self.board, self._distributed)
         learner = OnlineLearner(recorded=recorded, reward=reward, loop=loop)
         refitted = adopted(parts.folder)
+        if refitted is not None:
+            parts.statistics.counts_above = refitted.params_version
         start = read_start(parts.folder) if refitted is None else WarmStart()
         fit_or_restore(parts, learner, checkpoint, start, refitted, stop)
         begun = start.learner is not None or refitted is not None
         if checkpoint is None and begun:
             loop.save(wait=True)  # other processes of the learner take it from there
         self._distributed.begin(encoders.sizes, resumed=checkpoint is not None or begun)
-        made_up = 0 if refitted is None else parts.statistics.online_steps
-        loop.learn_from_recorded(stop, parts.status.say, online_steps=made_up)
+        earlier = 0 if refitted is None else refitted.online_steps
+        loop.learn_from_recorded(stop, parts.status.say, online_steps=earlier)
+        if stop.is_set():  # what has not learned yet is not handed to an actor that may go on by itself
+            loop.save(wait=True)
+            raise fitting.Stopped
         loop.publisher.publish()
         loop.save(wait=True)
         total_s = time.monotonic() - started_s

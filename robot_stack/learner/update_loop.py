@@ -36,7 +36,7 @@ PUBLISH_S = 2.0
 """Longest time between two publications: an actor that hears nothing for long stops trusting its learner."""
 LOG_EVERY = 200
 MADE_UP = 6000
-"""Updates, at most, that a learner makes up for which begins anew in the middle of online training."""
+"""Updates that a learner makes up for which begins in the middle of a run, beside those on the demonstrations."""
 BEHIND = 0.8
 """Share of the updates asked for below which the learner says that it lags."""
 BEHIND_STEPS = 100
@@ -193,11 +193,13 @@ class UpdateLoop:
         self._identity = identity
         self._beside = beside
         self._behind = False
+        self._forgone = 0
+        """Updates that are neither made nor owed: a learner that began in the middle of the run makes up for some."""
 
     @property
     def updates(self) -> int:
-        """Return the number of updates done so far."""
-        return int(self.updater.learner.updates)
+        """Return the number of updates of the run so far: the learner's, and those that it need not make up for."""
+        return self._forgone + int(self.updater.learner.updates)
 
     @property
     def frames(self) -> int:
@@ -255,6 +257,7 @@ class UpdateLoop:
             "replay": replay,
             "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
             **self.publisher.state_dict(),
+            "forgone": self._forgone,
             **beside,
         }
         success = self._statistics.recent_success(BEST_OF)
@@ -271,14 +274,14 @@ class UpdateLoop:
         """
         self.updater.load_learner({**learner, "updates": self._governor.allowed(0)})
 
-    def begin_anew(self, params_version: int) -> None:
-        """Begin a new learner in the middle of online training: it makes up for the newest updates alone.
+    def begin_anew(self, *, online_steps: int, params_version: int) -> None:
+        """Begin with a new learner in the middle of online training: it makes up for some of the updates alone.
 
         Args:
+            online_steps: Of the learners before it.
             params_version: Of the newest parameters before; those of this learner are numbered above it.
         """
-        owed = self._governor.allowed(self._statistics.online_steps)
-        self.updater.load_learner({**self.updater.learner.state_dict(), "updates": max(0, owed - MADE_UP)})
+        self._forgone = max(0, self._governor.allowed(online_steps) - self._governor.allowed(0) - MADE_UP)
         self.publisher.go_on_above(params_version)
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -290,6 +293,7 @@ class UpdateLoop:
         self._replay.load_state_dict(state["replay"])
         self.updater.load_state_dict(state)
         self.publisher.load_state_dict(state)
+        self._forgone = state.get("forgone", 0)  # a checkpoint of before has none
         self._metrics.log(ResumeRow(updates=self.updates, env_steps=self._statistics.online_steps))
 
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:

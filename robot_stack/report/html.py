@@ -178,14 +178,15 @@ def _watch(record: RunRecord) -> str:
 
 def _reward_model(record: RunRecord) -> str:
     """Tell what became of the reward model: when it was fitted, distrusted and not fitted again, and why."""
-    told, online = [], 0
+    told, online, fitted = [], 0, 0
     for row in record.rows:
         if isinstance(row, EpisodeRow):
             online += row.episode_kind is EpisodeKind.ONLINE
         elif isinstance(row, RewardFitRow):
             judged = f"; VOC on held-out demonstrations {row.voc_heldout:.3f}" if row.voc_heldout is not None else ""
             told.append((online, f"fitted on {row.episodes} episodes, {row.failures} of them failed{judged}", ""))
-        elif isinstance(row, FitRow) and row.online_episodes:
+        elif isinstance(row, FitRow) and row.online_episodes > fitted:  # a restart logs its fit again
+            fitted = row.online_episodes
             told.append((online, f"image encoder fitted again, after {row.online_episodes} training episodes", ""))
         elif isinstance(row, AlarmRow):
             told.append((online, f"no longer trusted ({row.alarm}, {row.version}): {row.words}", " class=unmet"))

@@ -79,6 +79,10 @@ class RunPaths:
         """Return the file of the table of a policy's robustness."""
         return self.folder / f"robustness_{name}.json"
 
+    def rewards(self) -> list[Path]:
+        """Return the files of all reward models that are there."""
+        return sorted(self.folder.glob(self.reward("*").name))
+
     def reward(self, version: str) -> Path:
         """Return the file of a reward model."""
         return self.folder / f"progress_{version}.safetensors"

@@ -163,6 +163,8 @@ class EpisodeStatistics:
         self._rate_hz = rate_hz
         self._task_ids = tuple(task_ids)
         self.episodes: dict[str, EpisodeAccount] = {}
+        self.counts_above = -1
+        """Version of the parameters of an earlier policy, up to which episodes say nothing of how good this one is."""
 
     def begin(self, header: EpisodeHeader) -> EpisodeAccount:
         """Open an account for an episode; repeating it is harmless."""
@@ -202,11 +204,12 @@ class EpisodeStatistics:
     def recent_success(self, window: int) -> float:
         """Return the share of the last `window` online episodes that succeeded unaided; NaN while there are fewer.
 
-        No way back counts, and none of those from a start that an operator chose, which say nothing of how good
-        the policy is.
+        No way back counts, none of those from a start that an operator chose, which say nothing of how good the policy
+        is, and none that an earlier policy drove, see `counts_above`.
         """
         first = [a for a in self.ended(EpisodeKind.ONLINE) if not a.header.goes_back]
-        online = [a for a in first if a.header.reset is not ResetType.RETURN][-window:]
+        online = [a for a in first if a.header.reset is not ResetType.RETURN and a.params_version > self.counts_above]
+        online = online[-window:]
         if len(online) < window:
             return float("nan")
         return float(np.mean([a.success and a.human_steps == 0 for a in online]))

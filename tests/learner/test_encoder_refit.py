@@ -29,6 +29,7 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, FitRow, RefitFailedRow, of_kind
 from robot_stack.types.errors import FitError, StoreError
 from robot_stack.types.event import Verdict
+from robot_stack.types.transition import EndReason
 from tests.learner.driven import DEMOS, Driven
 from tests.suites.test_configured import ASKED, SEEN, loaded
 
@@ -147,7 +148,7 @@ def test_it_is_not_fitted_before_its_time_nor_twice(begin: Callable[[], Driven])
     thread = refitter._thread
     refitter.maybe_start()
     assert refitter._thread is thread, "one waits to be adopted"
-    adopt(driven.folder, 5)
+    adopt(driven.folder, online_steps=24, params_version=5)
     again = TrunkRefitter(driven.training.parts)
     again.maybe_start()
     assert (again.ready, again._thread) == (False, None)
@@ -225,7 +226,7 @@ def test_a_learner_killed_while_it_changes_goes_on_with_one_of_the_two(
         }[before]
         short.setattr(*target)
         with pytest.raises(Killed):
-            adopt(driven.folder, driven.loop.publisher.version)
+            adopt(driven.folder, online_steps=24, params_version=driven.loop.publisher.version)
     again = begin()
     again.start()
     sees_by_its_own_encoder(again)
@@ -268,7 +269,9 @@ def test_a_fit_that_is_killed_leaves_the_encoder_in_use_and_is_said(begin: Calla
     assert (refitter.ready, in_use(driven)) == (False, first)
     (row,) = of_kind(read_rows(RunPaths(driven.folder).metrics).rows, RefitFailedRow)
     assert (row.of, "ended by signal 9" in row.reason) == ("image encoder", True)
+    thread = refitter._thread
     refitter.maybe_start()
+    assert refitter._thread is thread, "tried again some episodes later"
 
 
 def test_a_learner_that_ends_takes_its_fit_along(begin: Callable[[], Driven]) -> None:
@@ -324,4 +327,5 @@ def test_a_whole_run_changes_its_encoder_between_two_episodes(tmp_path: Path) ->
     policy = load_params(paths.policy("policy"))
     assert policy.metadata["trunk"] == fitting.saved_identity(paths.trunk)
     assert policy.metadata["trunk"] != fitting.saved_identity(paths.first_trunk)
-    assert {read_episode(path, images=False).length for path in paths.store.episodes.iterdir()} != {0}
+    ended = {read_episode(path, images=False).end for path in paths.store.episodes.iterdir()}
+    assert EndReason.FAULT not in ended, "the change waited for the episode that ran"

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from policies.encoders.embedded import EmbeddedConfig
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable, write_json
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
@@ -30,8 +32,12 @@ from robot_stack.types.transition import EpisodeKind
 
 log = logging.getLogger(__name__)
 
-MOST_EPISODES = 150
-"""That an encoder is fitted on: all demonstrations, then the newest successes; their images must fit into memory."""
+MOST_BYTES = 1 << 30
+"""Of images that an encoder is fitted on: demonstrations, then the newest successes. The fit holds two more copies."""
+STOP_S = 60.0
+"""Longest time in which a fit that was told to end does."""
+RETRY_AFTER = 10
+"""Online episodes from a fit that failed to the next try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,23 +47,30 @@ class Adopted:
     Attributes:
         trunk: Its identity.
         online: Episodes of online training that had ended before its fit.
+        online_steps: Of online training until then, the steps of the learners before.
         params_version: Of the newest parameters before; actors take only newer ones.
     """
 
     trunk: str
     online: int
+    online_steps: int
     params_version: int
 
 
-def adopt(folder: Path, params_version: int) -> None:
-    """Put the encoder that lies ready in the place of the one in use; checkpoints of that are removed.
+def adopt(folder: Path, *, online_steps: int, params_version: int) -> None:
+    """Put the encoder that lies ready in the place of the one in use; what saw through that is removed.
 
     Raises:
         StoreError: If the disk refuses.
     """
     paths = RunPaths(folder)
     about = fitting.saved_metadata(paths.next_trunk)
-    note = Adopted(trunk=about["identity"], online=int(about[ONLINE]), params_version=params_version)
+    note = Adopted(
+        trunk=about["identity"],
+        online=int(about[ONLINE]),
+        online_steps=online_steps,
+        params_version=params_version,
+    )
     with disk_errors(f"writing {paths.adopted.name}"):
         write_json(paths.adopted, asdict(note))
     finish_adoption(folder)
@@ -75,6 +88,8 @@ def finish_adoption(folder: Path) -> None:
         return
     with disk_errors(f"replacing {paths.trunk.name}"):
         CheckpointFolder(paths.checkpoints).clear()
+        for model in paths.rewards():
+            model.unlink()
         if not paths.first_trunk.exists():
             write_durable(paths.first_trunk, paths.trunk.read_bytes())
         os.replace(paths.next_trunk, paths.trunk)
@@ -92,6 +107,11 @@ def _read(path: Path) -> Adopted | None:
     return Adopted(**json.loads(path.read_text())) if path.exists() else None
 
 
+def refits_at(config: object) -> tuple[int, ...]:
+    """Return the online episodes after which an encoder of these settings is fitted again; none for most encoders."""
+    return config.refit_at if isinstance(config, EmbeddedConfig) else ()
+
+
 class TrunkRefitter:
     """The fits of a run's encoder beside its online training; one thread calls it.
 
@@ -105,9 +125,10 @@ class TrunkRefitter:
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
         self._paths = RunPaths(parts.folder)
-        self._at: tuple[int, ...] = getattr(parts.settings.encoder_config, "refit_at", ())
+        self._at = refits_at(parts.settings.encoder_config)
         note = adopted(parts.folder)
         self._fitted_at = 0 if note is None else note.online
+        self._retry_at = 0
         self.ready = (
             fitting.saved_identity(self._paths.next_trunk) is not None
         )  # an earlier learner was ended before it took it
@@ -123,12 +144,11 @@ class TrunkRefitter:
         """
         if self._failure is not None:
             raise self._failure
-        if self.ready or (self._thread is not None and self._thread.is_alive()):
+        if self.ready or self.runs:
             return
         online = len(self._parts.statistics.ended(EpisodeKind.ONLINE))
-        if not any(self._fitted_at < count <= online for count in self._at):
+        if online < self._retry_at or not any(self._fitted_at < count <= online for count in self._at):
             return
-        self._fitted_at = online
         self._thread = threading.Thread(target=self._fit, args=(self._job(online),), name="encoder", daemon=True)
         self._thread.start()
 
@@ -136,13 +156,28 @@ class TrunkRefitter:
         """End a fit at once; nothing of it is kept."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join(10.0)
+            self._thread.join(STOP_S)
+
+    @property
+    def runs(self) -> bool:
+        """Return whether a fit is under way."""
+        return self._thread is not None and self._thread.is_alive()
 
     def _job(self, online: int) -> TrunkJob:
-        won = [account.header for account in self._parts.statistics.accounts if account.success]
-        demos = [header.episode_id for header in won if header.kind is EpisodeKind.DEMO]
-        others = sorted(header.episode_id for header in won if header.kind in (EpisodeKind.ONLINE, EpisodeKind.EARLIER))
-        chosen = [*demos, *others[-max(0, MOST_EPISODES - len(demos)) :]][:MOST_EPISODES]
+        """Return the fit on the successes known now; the newest first, as many as memory has room for."""
+        won = [account for account in self._parts.statistics.accounts if account.success and account.end is not None]
+        order = {EpisodeKind.DEMO: 0, EpisodeKind.ONLINE: 1, EpisodeKind.EARLIER: 2}
+        won = [account for account in won if account.header.kind in order]
+        won.sort(key=lambda account: account.header.episode_id, reverse=True)
+        won.sort(key=lambda account: order[account.header.kind])
+        frame_bytes = sum(math.prod(camera.shape) for camera in self._parts.resolved.spec().cameras)
+        room = MOST_BYTES
+        chosen: list[str] = []
+        for account in won:
+            room -= frame_bytes * (account.steps + 1)
+            if room < 0 and chosen:
+                break
+            chosen.append(account.header.episode_id)
         config = self._parts.settings.encoder_config
         return TrunkJob(
             episodes=tuple(self._paths.store.episode(name) for name in sorted(chosen)),
@@ -161,7 +196,12 @@ class TrunkRefitter:
         except (FitError, StoreError) as error:  # it was killed, or an episode has been damaged since
             log.warning("the image encoder in use goes on, it was not fitted again: %s", error)
             self._parts.metrics.log(RefitFailedRow(reason=str(error), of="image encoder"))
+            self._retry_at = job.online + RETRY_AFTER
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
         else:
-            self.ready = True
+            self._fitted_at = job.online
+            same = fitting.saved_identity(job.target) == fitting.saved_identity(self._paths.trunk)
+            if same:  # nothing new has succeeded since
+                job.target.unlink()
+            self.ready = not same

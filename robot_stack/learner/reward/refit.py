@@ -108,7 +108,7 @@ class Refitter:
         """
         if self._failure is not None:
             raise self._failure
-        if self._thread is not None and self._thread.is_alive():
+        if self.runs:
             return
         self._monitor.consider()
         online = len(self._statistics.ended(EpisodeKind.ONLINE))
@@ -119,6 +119,11 @@ class Refitter:
         self._retry_at = online + RETRY_AFTER
         self._thread = threading.Thread(target=self._refit, args=(self._fitted_at,), name="refit", daemon=True)
         self._thread.start()
+
+    @property
+    def runs(self) -> bool:
+        """Return whether a refit is under way."""
+        return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
         """End a refit at its next step; nothing of it is kept."""
