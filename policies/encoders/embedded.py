@@ -12,6 +12,7 @@ hindsight from proprioception alone. No object pose is used.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -87,8 +88,8 @@ class EmbeddedTrunk(nn.Module):
         self.thumbnail = thumbnail
         self.cameras = nn.ModuleDict({name: CameraTrunk(h, w) for name, (h, w, _) in shapes.items()})
         self.fused = nn.Sequential(nn.Linear(self._camera_size, FUSED), nn.LayerNorm(FUSED), nn.Tanh())
-        # an environment knows no pose, and torch warns of a layer without entries that it shall initialise
-        self.to_go = nn.Linear(FUSED, to_go_size) if to_go_size else nn.utils.skip_init(nn.Linear, FUSED, 0)
+        with warnings.catch_warnings(action="ignore"):  # without a pose there are no entries, which torch remarks on
+            self.to_go = nn.Linear(FUSED, to_go_size)
         self.register_buffer("mean", torch.zeros(self.learned_size))
         self.register_buffer("scale", torch.ones(self.learned_size))
 

@@ -15,19 +15,22 @@ from pydantic import ValidationError
 
 from benchmarks.learning.lockstep import train_online
 from benchmarks.tiny_run import write_run
+from policies.distributed import Ranks
 from policies.encoders.embedded import EmbeddedConfig
 from policies.encoders.trunk import encode_frames
-from robot_stack.learner import fitting
+from robot_stack.learner import fitting, online_training, update_loop
 from robot_stack.learner.encoder import refit, trunk_job
 from robot_stack.learner.encoder.refit import TrunkRefitter, adopt, adopted
 from robot_stack.learner.encoder.trunk_job import TrunkJob, fit_elsewhere
+from robot_stack.learner.online_training import Pause
 from robot_stack.learner.publishing import VERSIONS_PER_LIFE
+from robot_stack.learner.training import Training
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, FitRow, RefitFailedRow, of_kind
-from robot_stack.types.errors import FitError, StoreError
+from robot_stack.types.errors import ConfigError, FitError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason
 from tests.learner.driven import DEMOS, Driven
@@ -169,6 +172,7 @@ def test_all_begins_anew_behind_it_and_old_features_are_nowhere(begin: Callable[
     owed = 20 + int(driven.training.parts.settings.config.utd * driven.training.parts.statistics.online_steps)
     assert driven.loop.updates == owed >= updates
     assert driven.training.parts.scorer.version not in ("", old_model)
+    assert not RunPaths(driven.folder).reward(old_model).exists(), "its features are nowhere any more"
     rows = of_kind(read_rows(RunPaths(driven.folder).metrics).rows, FitRow)
     assert [row.online_episodes for row in rows] == [0, 2]
     before = driven.loop.updates
@@ -191,6 +195,144 @@ def test_a_run_that_was_fitted_again_is_resumed_from_its_own_checkpoint(begin: C
     assert (again.loop.updates, in_use(again)) == (updates, trunk)
     sees_by_its_own_encoder(again)
     assert len(of_kind(read_rows(RunPaths(again.folder).metrics).rows, FitRow)) == 3
+
+
+@pytest.mark.usefixtures("here")
+def test_a_new_learner_makes_up_for_some_updates_and_an_old_one_for_none_at_a_restart(
+    begin: Callable[[], Driven], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update_loop, "MADE_UP", 5)
+    driven = trained(begin())
+    driven.training._take_encoder(driven.learner if fitted(driven) else None)
+    driven.start()
+    owed = 20 + int(driven.training.parts.settings.config.utd * driven.training.parts.statistics.online_steps)
+    assert (driven.loop.updater.learner.updates, driven.loop.updates) == (20 + 5, owed)
+    name = "000005-online-a"
+    driven.begin(name)
+    driven.send(name)
+    driven.take()
+    driven.training.parts.store.flush()
+    driven.loop.save(wait=True)
+    again = begin()
+    again.start()
+    assert (again.loop.updater.learner.updates, again.loop.updates) == (20 + 5, owed), "it lags, as before"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_policy_that_nobody_saw_act_is_neither_the_best_nor_good_enough(
+    begin: Callable[[], Driven], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update_loop, "BEST_OF", 1)
+    driven = trained(begin())
+    assert not np.isnan(driven.training.parts.statistics.recent_success(1))
+    best = RunPaths(driven.folder).policy("best")
+    driven.training._take_encoder(driven.learner if fitted(driven) else None)
+    before = best.read_bytes()
+    driven.start()
+    assert np.isnan(driven.training.parts.statistics.recent_success(1))
+    assert best.read_bytes() == before
+    again = begin()
+    again.start()
+    assert best.read_bytes() == before, "nor after a restart"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_learner_that_is_stopped_while_it_makes_up_publishes_nothing(begin: Callable[[], Driven]) -> None:
+    driven = trained(begin())
+    driven.training._take_encoder(driven.learner if fitted(driven) else None)
+    again = begin()
+    stop, status = threading.Event(), again.training.parts.status
+    say = status.say
+
+    def stopping(message: str) -> None:
+        say(message)
+        if message.startswith("learning from all episodes: step 30"):
+            stop.set()
+
+    status.say = stopping  # type: ignore[method-assign]
+    with pytest.raises(fitting.Stopped):
+        again.training.prepare(stop)
+    assert again.training.board.after(0, 0.0) is None
+    last = begin()
+    last.start()
+    sees_by_its_own_encoder(last)
+
+
+@pytest.mark.usefixtures("here")
+def test_nothing_changes_where_nothing_new_has_succeeded(tmp_path: Path) -> None:
+    more = ("encoder.settings.refit_at=[2, 3]", "encoder.settings.refit_steps=7")
+    driven = trained(Driven(tmp_path / "run", write_run(tmp_path / "run", *more)))
+    try:
+        driven.training._take_encoder(driven.learner if fitted(driven) else None)
+        driven.start()
+        driven.begin("000004-online-a")
+        driven.send("000004-online-a", end="failure")
+        driven.take()
+        refitter = TrunkRefitter(driven.training.parts)
+        refitter.maybe_start()
+        assert refitter._thread is not None
+        refitter._thread.join(60.0)
+        assert not refitter.ready
+        assert not RunPaths(driven.folder).next_trunk.exists()
+        thread = refitter._thread
+        refitter.maybe_start()
+        assert refitter._thread is thread, "done for this time"
+    finally:
+        driven.close()
+
+
+@pytest.mark.usefixtures("here")
+def test_the_change_waits_for_the_episode_that_runs_but_not_for_a_dead_actor(
+    begin: Callable[[], Driven], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(online_training, "BEGUN_WITHIN_S", 0.05)
+    driven = trained(begin())
+    parts = driven.training.parts
+    pause = Pause(parts, TrunkRefitter(parts))
+    assert not pause.begun()
+    driven.begin("000004-online-a")
+    driven.send("000004-online-a", stop=6)
+    driven.take()
+    pause = Pause(parts, fitted(driven))
+    parts.status.enter("training")
+    assert not pause.begun()
+    assert parts.status.phase == "fitting", "no actor begins another"
+    time.sleep(0.1)
+    assert not pause.begun()
+    driven.send("000004-online-a", start=6)
+    driven.take()
+    wait(pause.begun, 5.0)
+    driven.begin("000005-online-a")
+    driven.take()
+    assert pause.begun(), "once begun it goes on"
+    dead = Pause(parts, fitted(driven))
+    monkeypatch.setattr(dead, "_longest_s", 0.3)
+    assert not dead.begun()
+    wait(dead.begun, 5.0)
+
+
+def test_several_processes_cannot_change_their_encoder(tmp_path: Path) -> None:
+    resolved = write_run(tmp_path / "run", *AT)
+    with pytest.raises(ConfigError, match="refit_at is set for a learner in 2 processes"):
+        Training(resolved, tmp_path / "run", ranks=Ranks(index=0, count=2))
+
+
+def test_demonstrations_and_the_newest_successes_are_taken_as_far_as_memory_goes(
+    begin: Callable[[], Driven], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = trained(begin())
+    name = "000004-online-a"
+    driven.begin(name)
+    driven.send(name, end="success")
+    driven.say(name, Verdict.SUCCESS)
+    driven.take()
+    frames = 2 * 16 * 16 * 3 * 13
+    refitter = TrunkRefitter(driven.training.parts)
+    chosen = []
+    for episodes in (4, 3, 1):
+        monkeypatch.setattr(refit, "MOST_BYTES", episodes * frames)
+        chosen.append([path.stem for path in refitter._job(3).episodes])
+    assert chosen == [[*DEMOS, WON, name], [*DEMOS, name], [DEMOS[1]]]
 
 
 class Killed(BaseException):

@@ -116,6 +116,15 @@ def test_the_reward_model_and_its_scores_are_those_that_were_in_use(monday: Path
         assert np.array_equal(scores[TAKEN[2]], kept["progress"])
 
 
+def test_when_its_encoder_is_fitted_again_is_a_matter_of_the_new_run(monday: Path, tmp_path: Path) -> None:
+    run = Tuesday(tmp_path / "tuesday", f"start_from.run={monday}", "encoder.settings.refit_at=[5]")
+    try:
+        run.start()
+        assert RunPaths(run.folder).trunk.read_bytes() == RunPaths(monday).trunk.read_bytes()
+    finally:
+        run.close()
+
+
 def test_it_stands_by_itself_once_it_has_begun(monday: Path, tuesday: Tuesday, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(monday, copy)

@@ -137,6 +137,8 @@ def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> 
     rows = [
         {"kind": "alarm", "version": "0123", "alarm": "haste", "words": "<it> was in a hurry"},
         {"kind": "refit_failed", "reason": "was ended by signal 9"},
+        {"kind": "refit_failed", "reason": "was ended by signal 9", "of": "image encoder"},
+        *2 * [{"kind": "fit", "online_episodes": 25}],  # the second is of a restart
         {"kind": "checkpoint_failed", "reason": "disk is full"},
     ]
     with log.open("a") as file:
@@ -145,7 +147,8 @@ def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> 
     told = text[text.index("What became of the reward model") : text.index("Safety and faults")]
     first, last = "0fitted on", "30fitted on"
     words = [
-        told.index(part) for part in (first, last, "30no longer trusted (haste, 0123): <it> was", "30not fitted again")
+        told.index(part)
+        for part in (first, last, "30no longer trusted (haste, 0123): <it> was", "30reward model not fitted again")
     ]
     assert words == sorted(words)
     assert "checkpoint not written: disk is full" in text[text.index("Safety and faults") :]
