@@ -85,7 +85,9 @@ def commit() -> str:
         here = Path(__file__).parent
         return subprocess.run(("git", *words), cwd=here, check=True, capture_output=True, text=True).stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/*.py", ":/hardware_configs")
+    changed = git(
+        "status", "--porcelain", "--untracked-files=no", "--", ":/*.py", ":/hardware_configs", ":/docs/examples"
+    )
     return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
 
 

@@ -90,8 +90,14 @@ def told(task: str, result: Result) -> Run:
 
 
 def keep(run: Run, folder: Path) -> None:
-    """Write one more run, and table and figures anew."""
+    """Write one more run, and table and figures anew.
+
+    Raises:
+        SystemExit: If those that are there had another training time.
+    """
     known = read(folder)
+    if others := {one["minutes"] for one in known.metaworld} - {run["minutes"]}:
+        raise SystemExit(f"runs in {folder} are of {others} minutes, must be of {run['minutes']}; give another --out")
     order = [list(TEXTS), list(CONDITIONS)]
     known.metaworld = sorted(
         [*known.metaworld, run],

@@ -124,4 +124,6 @@ def test_a_run_is_measured_and_kept_beside_those_of_ogbench(tmp_path: Path) -> N
     assert run["demonstrated"] >= 20
     suite.keep(run, tmp_path)
     assert read(tmp_path).metaworld == [run]
+    with pytest.raises(SystemExit, match="must be of 5"):
+        suite.keep(run | {"minutes": 5}, tmp_path)
     assert "| assembly-v3 | helped |" in (tmp_path / "SUITES.md").read_text()
