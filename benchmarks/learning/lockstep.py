@@ -86,10 +86,12 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
 
     clock = Lockstep(
         cell,
-        training.status,
+        training.backend.status,
         lambda: client.online_steps,
         utd=config.utd,
         pretrain=config.pretrain_updates,
+        arrived=client.arrived,
+        stopping=stop.is_set,
         told=keep,
     )
     try:

@@ -16,6 +16,8 @@ from robot_stack.types.interfaces import Clock
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
 LATE_S = 600.0
+TAKEN_IN_S = 2.0
+"""Time in which a learner counts what it has acknowledged and taken out of its inbox."""
 POLL_S = 0.004
 """Seldom enough to leave the interpreter to the updates, which take 8 ms each."""
 
@@ -36,6 +38,11 @@ class CountingClient(LearnerClient):
         super().push(step)
         self.online_steps += self._online and step.action is not None
 
+    def arrived(self) -> bool:
+        """Return whether the learner has acknowledged every frame."""
+        counters = self.counters
+        return counters.acked == counters.spooled
+
 
 class Lockstep:
     """The clock of a cell whose time waits for the learner; implements `Clock`.
@@ -47,6 +54,7 @@ class Lockstep:
         sent: Counts the online steps that are on their way to it or there, those of earlier starts not included.
         utd: Updates owed for each online step.
         pretrain: Updates owed before the first.
+        arrived: Whether the learner has acknowledged all that was sent.
         told: Told each status before time goes on.
         stopping: Ends the waiting.
 
@@ -62,13 +70,16 @@ class Lockstep:
         *,
         utd: float,
         pretrain: int,
+        arrived: Callable[[], bool] = lambda: False,
         told: Callable[[LearnerStatus], None] = lambda status: None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._clock, self._status, self._sent = clock, status, sent
         self._utd, self._pretrain = utd, pretrain
+        self._arrived = arrived
         self._told, self._stopping = told, stopping
         self._before = 0
+        self._taken_in_s: float | None = None
 
     def now_ns(self) -> int:
         """Return the time of the cell, in nanoseconds."""
@@ -77,6 +88,7 @@ class Lockstep:
     def sleep_until_ns(self, when_ns: int) -> None:
         """Wait for the learner, then let the cell's time run until then."""
         deadline_s = time.monotonic() + LATE_S
+        self._taken_in_s = None
         while not self._stopping():
             status = self._known()
             if status is not None and self._level(status):
@@ -99,5 +111,16 @@ class Lockstep:
         steps, sent = status.counters["env_steps"], self._sent()
         if sent == 0:
             self._before = int(steps)
+        elif steps < self._before + sent and self._has_taken_all_in(status):
+            self._before = int(steps) - sent  # it closed an episode of an earlier start, which has a step less since
         owed = self._pretrain + self._utd * (steps - 1)
         return steps >= self._before + sent and status.counters["updates"] >= owed
+
+    def _has_taken_all_in(self, status: LearnerStatus) -> bool:
+        """Return whether nothing has been on its way to the learner for a while."""
+        now_s = time.monotonic()
+        if not self._arrived() or status.counters.get("inbox_bytes", 0.0) > 0.0:
+            self._taken_in_s = None
+        elif self._taken_in_s is None:
+            self._taken_in_s = now_s
+        return self._taken_in_s is not None and now_s - self._taken_in_s > TAKEN_IN_S

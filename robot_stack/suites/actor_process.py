@@ -49,6 +49,7 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> str:
         lambda: client.online_steps,
         utd=config.utd,
         pretrain=config.pretrain_updates,
+        arrived=client.arrived,
         stopping=stop.is_set,
     )
     client.connect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,8 +37,8 @@ class Learner:
         return SimpleNamespace(phase="training", counters=self.counters)
 
 
-def clock(learner: Learner, sent: list[int]) -> Lockstep:
-    return Lockstep(Cell(), learner.status, lambda: sent[0], utd=2.0, pretrain=10)
+def clock(learner: Learner, sent: list[int], arrived: Sequence[bool] = (False,)) -> Lockstep:
+    return Lockstep(Cell(), learner.status, lambda: sent[0], utd=2.0, pretrain=10, arrived=lambda: arrived[0])
 
 
 def stands(waiting: Lockstep) -> bool:
@@ -94,3 +95,27 @@ def test_steps_of_an_earlier_start_are_not_waited_for() -> None:
     sent[0] = 1
     assert stands(level)
     learner.counters |= {"env_steps": 51}
+
+
+def test_an_episode_of_an_earlier_start_that_is_closed_a_step_shorter_is_not_waited_for(monkeypatch) -> None:
+    """A killed actor's episode ends at its newest frame, whose action is then no step: see `EpisodeCut`."""
+    monkeypatch.setattr(lockstep, "TAKEN_IN_S", 0.3)
+    learner, sent, arrived = Learner(updates=10_000, env_steps=50), [0], [False]
+    level = clock(learner, sent, arrived)
+    assert not stands(level)
+    sent[0] = 1  # 50 to 49, and 50 again by this one
+    assert stands(level)
+    time.sleep(0.5)
+    assert level.now_ns() == 1, "it may be on its way"
+    learner.counters |= {"inbox_bytes": 4096}
+    arrived[0] = True
+    time.sleep(0.5)
+    assert level.now_ns() == 1, "or not yet counted"
+    learner.counters |= {"inbox_bytes": 0}
+    time.sleep(0.6)
+    assert level.now_ns() == 2
+    sent[0] = 2
+    assert stands(level)
+    learner.counters |= {"env_steps": 51}
+    time.sleep(0.1)
+    assert level.now_ns() == 3
