@@ -23,6 +23,8 @@ from robot_stack.types.errors import FitError, RewardError, StackError, StoreErr
 
 NICE = 10
 """Updates and the robot come first; a fit may take its time."""
+STOP_S = 60.0
+"""Longest time in which a thread that fits, or takes in what arrives, ends once it is told to."""
 
 
 def fit_elsewhere(module: str, job: bytes, stopping: threading.Event, *, of: str) -> Any:

@@ -7,7 +7,8 @@ import time
 
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend
-from robot_stack.learner.encoder.refit import STOP_S, TrunkRefitter
+from robot_stack.learner.elsewhere import STOP_S
+from robot_stack.learner.encoder.refit import TrunkRefitter
 from robot_stack.learner.preparation import OnlineLearner
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.runs.paths import RunPaths
@@ -18,7 +19,9 @@ from robot_stack.types.event import LabelSource
 from robot_stack.types.transition import EpisodeKind
 
 BEGUN_WITHIN_S = 1.0
-"""An actor that has just asked for the phase has begun its episode by then."""
+"""An actor that has just asked for the phase, which it does once its cell is reset, has begun its episode by then."""
+SILENT_S = 15.0
+"""An actor from which no step comes for so long, in an episode, has died."""
 LABELS_WITHIN_S = 3.0
 """After the last frame of a run, in which the verdict on it comes, if it comes."""
 
@@ -40,8 +43,8 @@ def train_online(parts: RunParts, backend: Backend, learner: OnlineLearner, stop
     try:
         pause = Pause(parts, encoder)
         learner.loop.run(lambda: stop.is_set() or intake.over.is_set() or enough(parts) or pause.begun(), intake.over)
-        again = pause.begun() and not (stop.is_set() or intake.over.is_set() or enough(parts))
         await_last_labels(parts.statistics, intake.over)
+        again = pause.begun() and not (stop.is_set() or intake.over.is_set() or enough(parts))
     finally:
         learner.loop.save(wait=True)
         intake.stop()
@@ -68,13 +71,13 @@ class Pause:
         self._parts = parts
         self._encoder = encoder
         self._asked_s: float | None = None
+        self._step_s, self._steps = 0.0, -1
         self._begun = False
-        self._longest_s = 2 * parts.resolved.task.episode_steps / parts.resolved.run.rate_hz + LABELS_WITHIN_S
 
     def begun(self) -> bool:
         """Return whether no episode runs any more; from the first call with an encoder ready, none begins.
 
-        An actor that died in an episode is not waited for.
+        An episode of which nothing has come for long is not waited for: its actor has died.
         """
         if self._begun or not self._encoder.ready:
             return self._begun
@@ -82,9 +85,11 @@ class Pause:
         if self._asked_s is None:
             self._asked_s = now_s
             self._parts.status.enter("fitting")
+        if self._steps != (steps := self._parts.statistics.online_steps):
+            self._step_s, self._steps = now_s, steps
         running = any(a.end is None and a.header.kind is EpisodeKind.ONLINE for a in self._parts.statistics.accounts)
-        waited_s = now_s - self._asked_s
-        self._begun = waited_s > self._longest_s or (waited_s > BEGUN_WITHIN_S and not running)
+        still = now_s - self._step_s > SILENT_S
+        self._begun = still or (now_s - self._asked_s > BEGUN_WITHIN_S and not running)
         return self._begun
 
 

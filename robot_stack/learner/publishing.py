@@ -112,6 +112,10 @@ class Publisher:
         """Number the next parameters far above those that an earlier learner of this run had published."""
         self.version = version + VERSIONS_PER_LIFE
 
+    def pass_over_ended(self) -> None:
+        """Tell the learner of none of the episodes that have ended so far: another drove them."""
+        self._told = [account.header.episode_id for account in self._statistics.ended(EpisodeKind.ONLINE)]
+
     def _critic_tensors(self) -> dict[str, np.ndarray]:
         if self._with_critics and isinstance(self._learner, PublishesCritic):
             return self._learner.critic_tensors()

@@ -283,6 +283,7 @@ class UpdateLoop:
         """
         self._forgone = max(0, self._governor.allowed(online_steps) - self._governor.allowed(0) - MADE_UP)
         self.publisher.go_on_above(params_version)
+        self.publisher.pass_over_ended()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a checkpoint of this run, once episodes, labels and scores are in the replay.

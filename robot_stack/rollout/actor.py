@@ -161,7 +161,7 @@ class Actor:
             phase = self._phase()
             if phase == "done":
                 return ""
-            ran = self._runner.attempt(partial(self._plan, phase), stop, refused)
+            ran = self._runner.attempt(partial(self._plan, phase), stop, refused, partial(self._is_still, phase))
             if ran is None:
                 continue
             self._keep_plans(ran)
@@ -198,6 +198,13 @@ class Actor:
             return self._client.status(timeout_s=1.0).phase
         except TransportError:
             return "training" if self._policy.version else "away"
+
+    def _is_still(self, phase: str) -> bool:
+        """Ask whether the learner is in that phase; out of reach, nothing speaks against it."""
+        try:
+            return self._client.status(timeout_s=1.0).phase == phase
+        except TransportError:
+            return True
 
     def _plan(self, phase: str) -> Plan | None:
         """Plan the next episode: a demonstration that the learner waits for, or what the curriculum wants.

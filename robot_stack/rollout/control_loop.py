@@ -103,6 +103,10 @@ class LoopLimits:
     stages: tuple[str, ...] = ()
 
 
+class NoLongerWanted(Exception):
+    """An episode was not begun, since nobody wanted it any more once the cell was reset."""
+
+
 class ControlLoop:
     """A control loop that runs episodes on a cell, one after the other.
 
@@ -135,6 +139,7 @@ class ControlLoop:
         scores: ScoreSource | None = None,
         deterministic: bool = False,
         stopping: Callable[[], bool] = lambda: False,
+        wanted: Callable[[], bool] = lambda: True,
     ) -> EpisodeOutcome:
         """Reset the cell, then tick until the episode ends.
 
@@ -145,11 +150,15 @@ class ControlLoop:
             scores: Live scores of the reward model, which may declare success.
             deterministic: Whether the policy acts without noise.
             stopping: Asked at every tick; True ends the episode at once, cut short by the operator.
+            wanted: Asked once the cell is reset, which may have taken minutes.
 
         Raises:
             RobotError: If the reset or the start fails; no frame has been recorded then, and the cell holds.
+            NoLongerWanted: If the episode is not wanted after the reset; nothing has been recorded then.
         """
         self._cell.reset(header.seed, task_id=header.task_id, scene=header.reset is not ResetType.CARRIED)
+        if not wanted():
+            raise NoLongerWanted
         if policy is not None:
             policy.begin_episode()
         sink.begin(header)

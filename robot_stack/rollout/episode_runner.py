@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.rollout.asking.asker import Asker
-from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, TickRecord
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, NoLongerWanted, TickRecord
 from robot_stack.rollout.task_schedule import TaskSchedule, fresh_schedule, run_in_turn
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError, StackError
@@ -118,15 +118,22 @@ class EpisodeRunner:
         """Return the ticks of the running episode, or else of the last one."""
         return self._loop.ticks
 
-    def run(self, plan: Plan, stopping: Callable[[], bool] = lambda: False) -> EpisodeOutcome:
+    def run(
+        self,
+        plan: Plan,
+        stopping: Callable[[], bool] = lambda: False,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> EpisodeOutcome:
         """Run one episode as planned.
 
         Args:
             plan: Who acts, and from which start.
             stopping: Asked at every tick; True ends the episode at once, cut short by the operator.
+            wanted: Asked once the cell is reset.
 
         Raises:
             RobotError: If the reset or the start fails; nothing has been recorded then, and the cell holds.
+            NoLongerWanted: If the episode is not wanted after the reset; nothing has been recorded then.
             StackError: If the episode gets no number, or the sink takes no episode.
         """
         number = self._next_number()
@@ -150,6 +157,7 @@ class EpisodeRunner:
             scores=self._scores,
             deterministic=plan.kind is EpisodeKind.EVAL,
             stopping=stopping,
+            wanted=wanted,
         )
         outcome = run_in_turn(self._schedule, turn, episode)
         for why in outcome.refused_marks:
@@ -157,7 +165,11 @@ class EpisodeRunner:
         return outcome
 
     def attempt(
-        self, plan: Callable[[], Plan | None], stop: threading.Event, refused: Callable[[StackError], None]
+        self,
+        plan: Callable[[], Plan | None],
+        stop: threading.Event,
+        refused: Callable[[StackError], None],
+        wanted: Callable[[], bool] = lambda: True,
     ) -> Ran | None:
         """Run one episode if the cell, the plan and the surroundings allow it now; otherwise wait a moment.
 
@@ -165,6 +177,7 @@ class EpisodeRunner:
             plan: Asked while the cell is not in STOP; None: there is nothing to do yet.
             stop: Ends the episode, and the waiting.
             refused: Told the transient error that stood in the way; what moved has come to rest then.
+            wanted: Asked once the cell is reset; False gives the episode up before it begins.
 
         Returns:
             None if no episode was run.
@@ -177,7 +190,10 @@ class EpisodeRunner:
             if planned is None:
                 stop.wait(IDLE_S)
                 return None
-            return Ran(planned, self.run(planned, stop.is_set))
+            return Ran(planned, self.run(planned, stop.is_set, wanted))
+        except NoLongerWanted:
+            stop.wait(IDLE_S)
+            return None
         except self._transient as error:
             refused(error)
             stop.wait(RETRY_S)

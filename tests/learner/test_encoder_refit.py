@@ -20,7 +20,7 @@ from policies.encoders.embedded import EmbeddedConfig
 from policies.encoders.trunk import encode_frames
 from robot_stack.learner import fitting, online_training, update_loop
 from robot_stack.learner.encoder import refit, trunk_job
-from robot_stack.learner.encoder.refit import TrunkRefitter, adopt, adopted
+from robot_stack.learner.encoder.refit import TrunkRefitter, adopt, adopted, finish_adoption
 from robot_stack.learner.encoder.trunk_job import TrunkJob, fit_elsewhere
 from robot_stack.learner.online_training import Pause
 from robot_stack.learner.publishing import VERSIONS_PER_LIFE
@@ -273,7 +273,12 @@ def test_nothing_changes_where_nothing_new_has_succeeded(tmp_path: Path) -> None
         assert refitter._thread is not None
         refitter._thread.join(60.0)
         assert not refitter.ready
-        assert not RunPaths(driven.folder).next_trunk.exists()
+        assert not TrunkRefitter(driven.training.parts).ready, "nor after a restart"
+        driven.training.parts.store.flush()
+        driven.loop.save(wait=True)
+        kept = checkpoints(driven)
+        finish_adoption(driven.folder)
+        assert checkpoints(driven) == kept != []
         thread = refitter._thread
         refitter.maybe_start()
         assert refitter._thread is thread, "done for this time"
@@ -305,9 +310,14 @@ def test_the_change_waits_for_the_episode_that_runs_but_not_for_a_dead_actor(
     driven.begin("000005-online-a")
     driven.take()
     assert pause.begun(), "once begun it goes on"
+    monkeypatch.setattr(online_training, "SILENT_S", 0.5)
     dead = Pause(parts, fitted(driven))
-    monkeypatch.setattr(dead, "_longest_s", 0.3)
     assert not dead.begun()
+    time.sleep(0.3)
+    driven.send("000005-online-a", stop=3)
+    driven.take()
+    time.sleep(0.3)
+    assert not dead.begun(), "steps come"
     wait(dead.begun, 5.0)
 
 

@@ -92,3 +92,14 @@ def test_resumed_learner_goes_on_where_the_checkpoint_was(start: Start, tmp_path
         assert _told(each) == [0.0, 0.0, 0.0]
         each.loop.publisher.finish()
         assert _told(each) == [0.0, 0.0, 0.0, 1.0, 0.0]
+
+
+def test_a_learner_that_begins_in_the_middle_is_told_of_none_that_another_drove(start: Start, tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    for name in (FIRST, SECOND, THIRD):
+        _end(run, name, "success")
+    run.loop.updater.learner._retreat._results.clear()  # type: ignore[attr-defined]
+    run.loop.begin_anew(online_steps=6, params_version=run.loop.publisher.version)
+    for name in (FOURTH, FIFTH, "000007-online-a"):
+        _end(run, name, "success")
+    assert _told(run) == [1.0]

@@ -8,7 +8,7 @@ import os
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +20,7 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import AskingRow, HelpRow
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient, LinkCounters
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, TransportError
 from robot_stack.types.event import Label
 from robot_stack.types.help import HelpEnd
 from robot_stack.types.params import Params
@@ -162,6 +162,53 @@ def test_a_full_disk_keeps_the_next_episode_waiting_until_there_is_room(
     assert cell.calls[0].startswith("reset"), "nothing moves before there is room"
     assert (tmp_path / "a.next").read_text() == "1"
     assert [row.kind for row in read_rows(tmp_path / "a.jsonl").rows] == ["fault"] * 3 + ["control"]
+
+
+@pytest.mark.parametrize(("changes", "begun"), [(True, []), (False, ["000000-demo-a"])])
+def test_an_episode_that_nobody_wants_after_the_reset_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: bool, begun: list[str]
+) -> None:
+    """A reset may take minutes; meanwhile the learner has what it waited for, or stands still for a while."""
+    cell, client, stop = FakeCell(events={0: "success"}), FakeClient(phase="collecting_demos"), threading.Event()
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+    reset, begin = cell.reset, client.begin
+
+    def slow_reset(seed: int, **asked: Any) -> None:
+        reset(seed, **asked)
+        if changes:
+            client._phase = "fitting"
+            stop.set()
+
+    def begin_last(header: EpisodeHeader) -> None:
+        begin(header)
+        stop.set()
+
+    monkeypatch.setattr(cell, "reset", slow_reset)
+    monkeypatch.setattr(client, "begin", begin_last)
+    said: list[str] = []
+    assert actor.run(stop, said.append) == "stopped"
+    assert (client.begun, said) == (begun, [])
+    assert ("start demo" in cell.calls) == bool(begun)
+
+
+def test_a_learner_out_of_reach_after_the_reset_keeps_no_episode_from_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, client, stop = FakeCell(events={0: "success"}), FakeClient(phase="collecting_demos"), threading.Event()
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+    reset = cell.reset
+
+    def away(timeout_s: float) -> LearnerStatus:
+        raise TransportError("no answer")
+
+    def slow_reset(seed: int, **asked: Any) -> None:
+        reset(seed, **asked)
+        monkeypatch.setattr(client, "status", away)
+        stop.set()
+
+    monkeypatch.setattr(cell, "reset", slow_reset)
+    assert actor.run(stop, lambda _: None) == "stopped"
+    assert client.begun == ["000000-demo-a"]
 
 
 def test_episode_numbers_go_on_after_a_restart(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from policies.encoders.embedded import EmbeddedConfig
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable, write_json
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
+from robot_stack.learner.elsewhere import STOP_S
 from robot_stack.learner.encoder.trunk_job import ONLINE, TrunkJob, fit_elsewhere
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.runs.paths import RunPaths
@@ -34,8 +35,6 @@ log = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 30
 """Of images that an encoder is fitted on: demonstrations, then the newest successes. The fit holds two more copies."""
-STOP_S = 60.0
-"""Longest time in which a fit that was told to end does."""
 RETRY_AFTER = 10
 """Online episodes from a fit that failed to the next try."""
 
@@ -84,7 +83,8 @@ def finish_adoption(folder: Path) -> None:
     """
     paths = RunPaths(folder)
     note = _read(paths.adopted)
-    if note is None or fitting.saved_identity(paths.next_trunk) != note.trunk:
+    lying, used = (fitting.saved_identity(path) for path in (paths.next_trunk, paths.trunk))
+    if note is None or lying != note.trunk or used == note.trunk:
         return
     with disk_errors(f"replacing {paths.trunk.name}"):
         CheckpointFolder(paths.checkpoints).clear()
@@ -129,9 +129,7 @@ class TrunkRefitter:
         note = adopted(parts.folder)
         self._fitted_at = 0 if note is None else note.online
         self._retry_at = 0
-        self.ready = (
-            fitting.saved_identity(self._paths.next_trunk) is not None
-        )  # an earlier learner was ended before it took it
+        self.ready = self._lies_another()  # where an earlier learner was ended before it took it
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._failure: Exception | None = None
@@ -188,6 +186,10 @@ class TrunkRefitter:
             target=self._paths.next_trunk,
         )
 
+    def _lies_another(self) -> bool:
+        """Return whether an encoder lies there that is not the one in use: where nothing new has succeeded, it is."""
+        return fitting.saved_identity(self._paths.next_trunk) not in (None, fitting.saved_identity(self._paths.trunk))
+
     def _fit(self, job: TrunkJob) -> None:
         try:
             fit_elsewhere(job, self._stopping)
@@ -201,7 +203,4 @@ class TrunkRefitter:
             self._failure = error
         else:
             self._fitted_at = job.online
-            same = fitting.saved_identity(job.target) == fitting.saved_identity(self._paths.trunk)
-            if same:  # nothing new has succeeded since
-                job.target.unlink()
-            self.ready = not same
+            self.ready = self._lies_another()

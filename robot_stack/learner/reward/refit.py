@@ -17,6 +17,7 @@ from reward_models.progress.config import LiveRewardConfig
 from reward_models.progress.orders import Order, take_overs
 from robot_stack.config.task import TaskConfig
 from robot_stack.learner import fitting
+from robot_stack.learner.elsewhere import STOP_S
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.ingest import Ingest
 from robot_stack.learner.reward.fit_job import Fit, FitJob, TaskToFit, fit_elsewhere
@@ -129,7 +130,7 @@ class Refitter:
         """End a refit at its next step; nothing of it is kept."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join(10.0)
+            self._thread.join(STOP_S)
 
     def _refit(self, count: int) -> None:
         try:
