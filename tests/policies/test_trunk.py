@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from policies.encoders.embedded import DemoFrames, EmbeddedConfig, EmbeddedTrunk, fit_trunk
+from policies.encoders.embedded import REFIT, DemoFrames, EmbeddedConfig, EmbeddedTrunk, fit_trunk
 from robot_stack.types.errors import SpecError
 
 SHAPES = {"front": (24, 32, 3), "wrist": (24, 24, 3)}
@@ -133,7 +133,7 @@ def test_training_is_decided_by_its_seed() -> None:
     assert first == again != other
 
 
-@pytest.mark.parametrize("name", EmbeddedConfig.model_fields)
+@pytest.mark.parametrize("name", [name for name in EmbeddedConfig.model_fields if name not in REFIT])
 def test_every_setting_changes_the_trunk(name: str) -> None:
     base = EmbeddedConfig(steps=4, batch=8)
     value = getattr(base, name)
@@ -141,3 +141,13 @@ def test_every_setting_changes_the_trunk(name: str) -> None:
     assert changed != base
     first, other = (fit_trunk([demo(0)], SHAPES, config, seed=0).identity for config in (base, changed))
     assert first != other
+
+
+def test_a_refit_has_steps_of_its_own_and_the_first_fit_none_of_it() -> None:
+    base = EmbeddedConfig(steps=4, batch=8)
+    asked = base.model_copy(update={"refit_at": (3,), "refit_steps": 7})
+    first, same, again = (
+        fit_trunk([demo(0)], SHAPES, config, seed=0).identity for config in (base, asked, asked.for_refit())
+    )
+    assert first == same != again
+    assert asked.for_refit().steps == 7
