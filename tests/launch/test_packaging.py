@@ -24,7 +24,7 @@ from tests.flow.flow_rig import stored, wait_for
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("robot_stack", "policies", "reward_models", "sim")
 DOMAIN = 96
-START_S = 150.0
+START_S = 300.0
 NODES = ("robot", "camera", "safety", "teleop", "actor", "learner", "bring_up", "console")
 
 
