@@ -64,8 +64,8 @@ METAWORLD = """
 ## Meta-World, seen by its camera
 
 Made by `python -m benchmarks.suites.metaworld` in an environment with the extra `metaworld`. Four tasks as in Hu,
-Mirchandani and Sadigh, 2023 (arXiv:2311.02198, hengyuan-hu/ibrl at 617f170b9210): three demonstrations by Meta-
-World's own scripted policy, the 96x96 image of corner2, each action made twice, at most 100 decisions an episode,
+Mirchandani and Sadigh, 2023 (arXiv:2311.02198, hengyuan-hu/ibrl at 617f170b9210): three demonstrations by
+Meta-World's own scripted policy, the 96x96 image of corner2, each action made twice, at most 100 decisions an episode,
 reward for success alone. Their tasks are of version 2, these of version 3, and here the hand's place is told beside
 the image. They publish curves of up to 100,000 decisions and no numbers; nobody publishes what help does. Success of
 the policy alone in {resets} episodes from held-out resets, each seed and Wilson's 95 % interval of all; decisions are

@@ -4,7 +4,8 @@
 episode is as in the pixel experiments of Hu, Mirchandani and Sadigh, 2023, arXiv:2311.02198 (hengyuan-hu/ibrl at
 617f170b9210, env/metaworld_wrapper.py): camera corner2 moved nearer, each action made twice, at most 100 actions an
 episode, its end where the task is done, goal and parts elsewhere after each reset. Deviations: tasks of version 3,
-not 2; the position of the hand and the opening of its gripper are told beside the image.
+not 2; the position of the hand and the opening of its gripper are told beside the image; an episode ends at the first
+of the two that finds the task done, theirs after the second.
 """
 
 from __future__ import annotations
