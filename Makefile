@@ -144,7 +144,7 @@ ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wi
 	$(addprefix tests/nodes/test_,cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py managed_cell.py \
 	reset_over_dds.py help_over_dds.py shared_memory.py public_wire.py bag_replay.py) \
 	$(addprefix tests/conformance/test_,stack_on_servo.py driver_ways.py driver_first_motion.py) \
-	$(addprefix tests/cli/test_,doctor_moves.py bag.py)
+	$(addprefix tests/cli/test_,doctor_moves.py bag.py) tests/launch/test_wheel.py
 # All others share it among its cores. First those that take longest, so that no core waits for another in the end.
 LONGEST := $(addprefix tests/,cli/test_journey.py flow learner rollout policies conformance cli launch nodes transport)
 BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/*/))))

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
@@ -266,6 +268,14 @@ class Bench:
         self._robot.end()
         self._robot = None
 
+    def activate(self) -> None:
+        """As the cell's manager asks for it."""
+        self._change_state(Transition.TRANSITION_ACTIVATE)
+
+    def deactivate(self) -> None:
+        """As the cell's manager asks for it: over the service, so that it happens between two ticks."""
+        self._change_state(Transition.TRANSITION_DEACTIVATE)
+
     def restart_driver(self, make: Callable[[], DriverDouble], meanwhile: Callable[[], None]) -> None:
         """The driver's process ends; after `meanwhile` another one starts."""
         assert self._double is not None
@@ -298,6 +308,16 @@ class Bench:
 
     def moving(self) -> bool:
         return bool(self.safety.applied) and float(np.abs(self.safety.applied[-1][1]).max()) > 1e-6
+
+    def _change_state(self, transition: int) -> None:
+        client = self.safety.create_client(ChangeState, f"{self.node.get_fully_qualified_name()}/change_state")
+        try:
+            wait_until(client.service_is_ready, "service of the life cycle")
+            future = client.call_async(ChangeState.Request(transition=Transition(id=transition)))
+            wait_until(future.done, "answer of the life cycle")
+            assert future.result().success
+        finally:
+            self.safety.destroy_client(client)
 
     def ask_reset(self, seed: str) -> None:
         self.safety.resets.publish(header_of(time.monotonic_ns(), seed))

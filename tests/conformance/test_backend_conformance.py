@@ -103,7 +103,7 @@ def test_silence_of_safety_stops_the_arm_within_the_timeout_and_one_period(bench
 def test_an_inactive_robot_process_follows_nothing_and_shows_what_it_senses(bench):
     bench.safety.twist = np.array(TWIST)
     wait_until(bench.moving, "motion")
-    bench.node.trigger_deactivate()
+    bench.deactivate()
     try:
         bench.let_pass(0.1)
         sent = 0 if bench.is_sim else len(bench.double.heard.commands)
@@ -113,7 +113,7 @@ def test_an_inactive_robot_process_follows_nothing_and_shows_what_it_senses(benc
         assert len(bench.safety.states) > shown
         assert bench.is_sim or len(bench.double.heard.commands) == sent
     finally:
-        bench.node.trigger_activate()
+        bench.activate()
     wait_until(bench.moving, "motion")
 
 

@@ -79,7 +79,7 @@ def test_the_last_pose_that_is_sent_is_where_the_arm_is_and_not_where_it_was_goi
         wait_until(bench.moving, "motion")
         start = bench.pose()
         wait_until(lambda: bench.pose().relative_to(start).position_m[2] > 0.01, "motion at full speed")
-        bench.node.trigger_deactivate()
+        bench.deactivate()
         here = bench.pose()
 
         def ahead_m() -> float:

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
@@ -16,28 +15,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from robot_stack.cli.main import INTERRUPTED
-from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.processes.table import module_of
-from tests.flow.flow_rig import stored, wait_for
+from tests.launch.conftest import PACKAGES, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("robot_stack", "policies", "reward_models", "sim")
-DOMAIN = 96
-START_S = 300.0
 NODES = ("robot", "camera", "safety", "teleop", "actor", "learner", "bring_up", "console")
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory) -> Path:
-    """A copy of the sources: building leaves files beside them."""
-    copy = tmp_path_factory.mktemp("source") / "robot_stack"
-    copy.mkdir()
-    for folder in (*PACKAGES, "launch", "ros", "hardware_configs"):
-        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "setup.py", "package.xml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / file, copy / file)
-    return copy
 
 
 def check_prefix(prefix: Path) -> None:
@@ -52,18 +33,6 @@ def check_prefix(prefix: Path) -> None:
         assert os.access(prefix / "lib/robot_stack" / node, os.X_OK)
 
 
-@pytest.fixture(scope="module")
-def prefix(source, tmp_path_factory) -> Path:
-    """Where pip has put the wheel of the sources."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder]
-    subprocess.run([*command, source], check=True, capture_output=True)
-    wheel = next(folder.glob("*.whl"))
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--prefix", folder / "prefix"]
-    subprocess.run([*install, "--ignore-installed", wheel], check=True, capture_output=True)
-    return folder / "prefix"
-
-
 def test_pip_puts_every_file_where_ros_looks_for_it(source, prefix):
     check_prefix(prefix)
     packages = next(prefix.glob("lib/python*/site-packages"))
@@ -76,40 +45,6 @@ def test_pip_puts_every_file_where_ros_looks_for_it(source, prefix):
     assert {path.parent.name for path in beside_code} >= {"static", "models", "transport"}
     assert [path for path in beside_code if not (packages / path).is_file()] == [], "not in the wheel"
     assert not (packages / "launch").exists()
-
-
-def test_the_dry_run_begins_in_an_empty_folder_from_the_wheel(prefix, tmp_path):
-    """With no file of the checkout in reach: until the page can be opened and a demonstration is on disk."""
-    pytest.importorskip("rclpy", reason="no ROS on this machine")
-    packages = next(prefix.glob("lib/python*/site-packages"))
-    environment = {**os.environ, "PYTHONPATH": str(packages)}
-    environment.pop("MAKELEVEL", None)
-    where = [sys.executable, "-c", "import robot_stack; print(robot_stack.__file__)"]
-    found = subprocess.run(where, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
-    assert Path(found.stdout.strip()).is_relative_to(packages)
-    command = [
-        sys.executable,
-        "-m",
-        "robot_stack.cli.main",
-        "sim",
-        "--name",
-        "first",
-        "--set",
-        f"cell.dds_domain={DOMAIN}",
-    ]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        folder = tmp_path / "runs/first"
-        wait_for(lambda: (folder / ADDRESS_FILE).exists() and stored(folder), "a page and a demonstration", START_S)
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=START_S)
-    finally:
-        process.kill()
-    assert process.returncode == INTERRUPTED, said
-    assert "page: http://" in said
-    assert f"Go on with: robot-stack sim --name first --set cell.dds_domain={DOMAIN}" in said
 
 
 def test_an_editable_install_does_so_too(source, tmp_path):
