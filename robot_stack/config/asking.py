@@ -39,6 +39,8 @@ class AskingConfig(Section):
     """Whether the policy keeps the arm still from the request on, until somebody takes over or dismisses it."""
     hold_s: Annotated[float, Field(gt=0, le=600)] = 10.0
     """It does so for no longer than this, then goes on; the episode's time goes on meanwhile."""
+    base_after_s: Annotated[float, Field(gt=0, le=600)] | None = None
+    """A request that nobody has answered for so long hands the arm to the run's base policy; null never does."""
 
     @field_validator("signals")
     @classmethod

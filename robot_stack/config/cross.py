@@ -86,7 +86,11 @@ def _hindsight(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _asking(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Refuse an operator who waits to be asked by a policy that never asks."""
+    """Refuse an operator who waits to be asked by a policy that never asks, and a base that leads and is not there."""
+    asking = resolved.run.asking
+    if asking is not None and asking.base_after_s is not None and resolved.run.base is None:
+        text = f"input is {asking.base_after_s:g} in a run without a base policy, must be null; add a base: to it"
+        yield resolved.mistake("run.asking.base_after_s", text)
     for name, teleop in resolved.teleops.items():
         if isinstance(teleop, ScriptedTeleop) and looks_on_request(teleop) and resolved.run.asking is None:
             key = f"teleops.{name}.operator.attention" if name else "teleop.operator.attention"

@@ -8,7 +8,7 @@ from robot_stack.console.rights import Rights
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.command import Mode
-from robot_stack.types.help import HelpKind, HelpRequest
+from robot_stack.types.help import HelpKind, HelpRequest, Meanwhile
 
 WORDS = {
     Mode.POLICY: "POLICY IN CONTROL",
@@ -102,13 +102,12 @@ def banner(scene: Scene) -> Banner:
 
 
 def _asks(scene: Scene, request: HelpRequest) -> Banner:
-    still = " It keeps the arm still meanwhile." if request.hold else " It goes on meanwhile."
     key = key_of(Device.BROWSER, "dismiss").upper()
     rest = f"or let it go on: 'dismiss' ({key})" if scene.rights.dismiss else "or let it go on by that device"
     return Banner(
         mode="asks",
         word="HELP WANTED",
-        why=f"{KINDS_OF_HELP[request.reason.kind]}: {_sentence(request.reason.text)}{still}",
+        why=f"{KINDS_OF_HELP[request.reason.kind]}: {_sentence(request.reason.text)} {LEADS[request.meanwhile]}",
         now=f"Look at the robot. If it needs you, {_take(scene)}, {rest}.",
     )
 
@@ -118,6 +117,12 @@ KINDS_OF_HELP = {
     HelpKind.DISTANCE: "The policy does not know this scene",
     HelpKind.SAMPLES: "The policy is undecided",
     HelpKind.CRITICS: "The critics disagree",
+}
+
+LEADS = {
+    Meanwhile.POLICY: "It goes on meanwhile.",
+    Meanwhile.NOBODY: "It keeps the arm still meanwhile.",
+    Meanwhile.BASE: "Nobody has answered, so the base policy leads the arm meanwhile.",
 }
 
 AFTER = {

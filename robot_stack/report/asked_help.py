@@ -39,6 +39,7 @@ def help_figures(rows: Sequence[MetricsRow]) -> dict[str, Any] | None:
         "attention_s": round(attention_s, 1),
         "attention_share": _share(attention_s, robot_s),
         "in_hand_s": round(sum(row.in_hand_s for row in episodes), 1),
+        "base_s": round(sum(row.base_s for row in requests), 1),
         "robot_time_s": round(robot_s, 1),
         "evaluate_ms_p99": max((row.evaluate_ms_p99 or 0.0 for row in episodes), default=None),
     }
@@ -49,13 +50,14 @@ def help_section(figures: dict[str, Any] | None, rows: Sequence[MetricsRow]) -> 
     if figures is None:
         return ""
     looks = "looked only when asked" if figures["on_request"] else "looked all the time"
-    share = figures["share_needed"]
+    share, base_s = figures["share_needed"], figures["base_s"]
     sentence = (
         f"The policy asked {figures['requests']} times, {figures['by_evidence']} of them by what it had learnt of its "
         f"signals. {figures['needed']} requests were needed and {figures['not_needed']} were not"
         + ("" if share is None else f" ({100 * share:.0f} % needed)")
         + f"; {figures['missed']} needs came without a request. The operator {looks}: {figures['attention_s']:.0f} s "
         f"of {figures['robot_time_s']:.0f} s of robot time, {figures['in_hand_s']:.0f} s of them in hand."
+        + (f" Nobody answered in time for {base_s:.0f} s, in which the base policy led the arm." if base_s else "")
     )
     table = Counter((row.reason.value, row.end.value, _word(row.needed)) for row in of_kind(rows, HelpRow))
     lines = "".join(

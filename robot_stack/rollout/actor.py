@@ -258,6 +258,7 @@ class Actor:
                     open_s=round(request.open_s, 3),
                     end=request.end,
                     needed=request.needed,
+                    base_s=round(request.base_s, 3),
                 )
             )
         self._metrics.log(

@@ -23,7 +23,7 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import TIME_IS_UP, Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import RefusalKind
-from robot_stack.types.spec import Spec
+from robot_stack.types.spec import BASE, Spec
 from robot_stack.types.stages import StageMark, next_mark
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
@@ -250,7 +250,7 @@ class ControlLoop:
             )
             episode.push(row)
             episode.source = source
-            episode.interrupted = source is not Source.POLICY or episode.kept_still
+            episode.interrupted = source is not Source.POLICY or episode.displaced
             if self._cell.mode() is Mode.HOLD:
                 self._count_hold(ticks)
         episode.observation = observation
@@ -309,9 +309,12 @@ class ControlLoop:
         if too_old or not np.isfinite(action).all():
             episode.proposed = np.zeros(self._spec.action_size, np.float32)
             return  # nothing is sent: the safety filter holds
-        episode.proposed = action
-        episode.kept_still = episode.help is not None and episode.help.keeps_still
-        self._cell.send(self._still(observation) if episode.kept_still else action)
+        help_line = episode.help
+        keeps_still = help_line is not None and help_line.keeps_still
+        led_by_base = help_line is not None and help_line.led_by_base
+        episode.displaced = keeps_still or led_by_base
+        episode.proposed = observation.proprio[self._spec.part(BASE)] if led_by_base else action
+        self._cell.send(self._still(observation) if keeps_still else episode.proposed)
 
     def _still(self, observation: Observation) -> np.ndarray:
         """Return the action that asks for no motion and leaves the grippers as they are, float32 (A,)."""
@@ -382,7 +385,8 @@ class _Episode:
         self.params_age_s = 0.0
         self.blind_in_a_row = 0
         self.interrupted = False
-        self.kept_still = False
+        self.displaced = False
+        """Whether what was sent is not the policy's: it kept the arm still, or its base led in its place."""
         self.source: Source | None = None
         """Who moved the arm since the last frame; None before there is one."""
         self.help: HelpLine | None = None

@@ -135,6 +135,7 @@ class HelpRow(_Logged):
         asked_s, open_s: When, in seconds of the episode, and for how long it was open.
         end: How it ended.
         needed: Whether help was needed; None if nothing tells.
+        base_s: Of it, for how long the base policy led the arm, as nobody answered.
     """
 
     kind: Literal["help"] = "help"
@@ -147,6 +148,7 @@ class HelpRow(_Logged):
     open_s: float = 0.0
     end: HelpEnd = HelpEnd.OVER
     needed: bool | None = None
+    base_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

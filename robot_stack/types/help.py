@@ -46,7 +46,15 @@ class HelpEnd(StrEnum):
     """The episode ended first."""
 
 
-_HOLD = " hold"
+class Meanwhile(StrEnum):
+    """The one who leads the arm while a request is open; its name is what is sent."""
+
+    POLICY = ""
+    """The policy goes on."""
+    NOBODY = "hold"
+    """The policy keeps the arm still."""
+    BASE = "base"
+    """The run's base policy, since nobody has answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +63,15 @@ class HelpRequest:
 
     Attributes:
         reason: Why the policy asks.
-        hold: Whether the policy keeps the arm still until it is answered.
+        meanwhile: Who leads the arm until it is answered.
     """
 
     reason: HelpReason
-    hold: bool = False
+    meanwhile: Meanwhile = Meanwhile.POLICY
 
     def to_text(self) -> str:
         """Write the request as it is sent on episode/help: `stall hold: no progress for 2.0 s ...`."""
-        return f"{self.reason.kind}{_HOLD if self.hold else ''}: {self.reason.text}"
+        return f"{f'{self.reason.kind} {self.meanwhile}'.rstrip()}: {self.reason.text}"
 
     @classmethod
     def from_text(cls, text: str) -> HelpRequest | None:
@@ -75,14 +83,20 @@ class HelpRequest:
         if not text:
             return None
         head, separator, why = text.partition(": ")
-        try:
-            kind = HelpKind(head.removesuffix(_HOLD))
-        except ValueError as error:
-            legal = [kind.value for kind in HelpKind]
-            raise SpecError(f"help request is {text!r}, must begin with one of {legal}; update the sender") from error
         if not separator or not why:
             raise SpecError(f"help request is {text!r}, must say why after a colon; update the sender")
-        return cls(reason=HelpReason(kind=kind, text=why), hold=head.endswith(_HOLD))
+        signal, space, leads = head.partition(" ")
+        try:
+            kind, meanwhile = HelpKind(signal), Meanwhile(leads)
+        except ValueError as error:
+            legal, leaders = [kind.value for kind in HelpKind], [each.value for each in Meanwhile if each]
+            raise SpecError(
+                f"help request is {text!r}, must begin with one of {legal}, alone or with one of {leaders}; update the "
+                "sender"
+            ) from error
+        if space and not leads:
+            raise SpecError(f"help request is {text!r}, must have no space before its colon; update the sender")
+        return cls(reason=HelpReason(kind=kind, text=why), meanwhile=meanwhile)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,19 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robot_stack.config.asking import AskingConfig
+from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.base import cell as module
 from robot_stack.rollout.base.cell import CellWithBase, with_base
 from robot_stack.rollout.base.policy import BasePolicy
 from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, LoopLimits
+from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.help import Meanwhile
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.spec import BASE
-from robot_stack.types.transition import EndReason
+from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.base.small_base import WITH_BASE
 from tests.learner.bench import SPEC, header_of
-from tests.rollout.fake_cell import FakeCell, ListSink, motion
+from tests.rollout.asking.test_help_in_the_loop import StuckScores
+from tests.rollout.fake_cell import FakeCell, FakePolicy, ListSink, motion
 
 GONE = Refusal(kind=RefusalKind.BASE_SILENT, text="base does not answer")
 ENTRIES = WITH_BASE.part(BASE)
@@ -168,3 +173,35 @@ def test_a_run_without_a_base_has_the_cell_as_it_is(resolved_peg: Any) -> None:
         assert based is cell
     with pytest.raises(SpecError, match="base"):
         BasePolicy(resolved_peg.spec())
+
+
+class Idle(FakePolicy):
+    """A policy that asks for no motion, and notes when what it planned was void."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.void: list[bool] = []
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        self.void.append(interrupted)
+        return np.zeros(3, np.float32)
+
+
+def test_a_base_leads_in_the_policys_place_once_nobody_has_answered_its_request() -> None:
+    based, cell = cell_with(Scripted())
+    sink, policy = ListSink(), Idle()
+    asker = Asker(AskingConfig(stall_s=0.5, sustain_s=0.0, base_after_s=0.5), WITH_BASE.period_s)
+    loop = ControlLoop(based, WITH_BASE, cell, LoopLimits(episode_steps=20), asker)
+    header = header_of(episode_id(1, EpisodeKind.ONLINE, "a"), EpisodeKind.ONLINE, seed=1)
+    outcome = loop.run_episode(header, policy, sink, scores=StuckScores())
+    assert [request and request.meanwhile for request in cell.asked] == [Meanwhile.POLICY, Meanwhile.BASE, None]
+    began = next(tick for tick, action in enumerate(cell.sent) if action.any())
+    assert 10 <= began <= 13
+    recorded = [step.observation.proprio[ENTRIES] for step in sink.steps]
+    np.testing.assert_allclose(cell.sent[began:], recorded[began:-1])
+    rows = [step.action for step in sink.steps if step.action is not None]
+    np.testing.assert_allclose([row.proposed for row in rows], cell.sent, err_msg="what was sent is what was proposed")
+    assert policy.void == [False] * (began + 1) + [True] * (19 - began)
+    assert outcome.help is not None
+    assert outcome.help.requests[0].base_s == pytest.approx((20 - began) * WITH_BASE.period_s)
+    assert outcome.human_steps == 0

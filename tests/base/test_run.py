@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +17,41 @@ from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.base.cell import with_base
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
 from robot_stack.rollout.deploy import deploy
+from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
+from robot_stack.types.command import Source
 from robot_stack.types.errors import ConfigError, RobotError, SpecError, StoreError
+from robot_stack.types.help import HelpEnd
 from robot_stack.types.params import Params
 from robot_stack.types.spec import BASE
-from robot_stack.types.transition import EndReason
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 from tests.base.small_base import actions, base_that
 from tests.benchmarks.test_evidence_runs import TINY
 from tests.reward_models.bad_server import Server, status
+from tests.rollout.asking.test_help_in_a_cell import Circles
+from tests.rollout.asking.test_help_in_the_loop import StuckScores
+from tests.rollout.fake_cell import ListSink
 
 pytestmark = pytest.mark.long
 
 DOWN = [[0.25, 0.0, 0.5, 0.0]] * 8
 """Sideways and down in the tool's frame, at a quarter and at half the speed."""
+AWAY = [[0.25, 0.0, -0.5, 0.0]] * 8
 ONE_EPISODE = ("training.max_episodes=1", "training.max_robot_minutes=0.1", "algorithm.settings.utd=0.5")
 
 
-def served(url: str, **change: Any) -> ResolvedRun:
+def served(url: str, more: Sequence[str] = (), **change: Any) -> ResolvedRun:
     words = {"rate_hz": 10, "state": ["tcp_pose"], "start_s": 0.5, "timeout_s": 0.5} | change
     names = {"cameras": {"front": "top"}, "action": ["fr3.x", "fr3.y", "fr3.z", "fr3.rz"]}
     base = {"kind": "http", "url": url, **names, **words}
-    return load_run("peg_insert", ["task.episode_steps=12", f"run.base={json.dumps(base)}"])
+    return load_run("peg_insert", ["task.episode_steps=12", f"run.base={json.dumps(base)}", *more])
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +194,31 @@ def test_a_run_that_was_never_started_is_evaluated_with_its_base(
     assert json.loads(capsys.readouterr().out)["policy"] == "base"
     assert main(["eval", "peg_insert", "--policy", "base", "--episodes", "1"]) == 1
     assert "run peg_insert has no base policy; add base: to its file" in capsys.readouterr().err
+
+
+def test_a_served_base_leads_until_the_operator_who_was_called_has_come(tmp_path: Path) -> None:
+    words = ["cell.teleop=scripted_on_request", "teleop.operator.reaction_s=1.5", "run.asking={base_after_s: 0.3}"]
+    with Server(base_that(actions(AWAY), info={})) as server:
+        resolved = served(server.url, words)
+        asking = resolved.run.asking
+        assert asking is not None
+        cell = build_local_cell(resolved, seed=0)
+        with with_base(resolved, cell, waits=True) as based:
+            spec = resolved.spec()
+            loop = ControlLoop(based, spec, cell, LoopLimits(episode_steps=80), Asker(asking, spec.period_s))
+            kind, sink = EpisodeKind.ONLINE, ListSink()
+            header = EpisodeHeader(
+                episode_id=episode_id(1, kind, "a"), kind=kind, task="peg_insert", actor="a", started_unix_s=0.0, seed=3
+            )
+            outcome = loop.run_episode(header, Circles(), sink, scores=StuckScores())
+    assert outcome.help is not None
+    request = outcome.help.requests[0]
+    assert request.end is HelpEnd.TAKEN
+    assert request.base_s >= 0.5
+    rows = [step.action for step in sink.steps if step.action is not None]
+    first = round((request.asked_s + request.open_s - request.base_s) / spec.period_s)
+    led = rows[first + 1 : next(i for i, row in enumerate(rows) if row.source is Source.HUMAN)]
+    assert len(led) >= 5
+    assert all(row.source is Source.POLICY for row in led)
+    np.testing.assert_allclose([row.proposed for row in led], [AWAY[0]] * len(led), rtol=1e-6)
+    np.testing.assert_allclose([row.executed for row in led[3:]], [AWAY[0]] * len(led[3:]), atol=0.02)

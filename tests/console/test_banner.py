@@ -10,7 +10,7 @@ from robot_stack.console.banner import SILENT, WORDS, Scene, banner, farewell
 from robot_stack.console.rights import Rights
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.command import Mode
-from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
+from robot_stack.types.help import HelpKind, HelpReason, HelpRequest, Meanwhile
 
 SIM = Rights(enable=True, drive=True, arms=("fr3",), grips=False, device="The scripted operator")
 REAL = Rights(enable=False, drive=False, arms=("fr3",), grips=False, device="The device at the robot")
@@ -71,7 +71,8 @@ STUCK = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for
     [
         ({}, "The policy is stuck: No progress for 2.1 s; see what it is stuck at. It goes on meanwhile.",
          "hold SPACE or a pad, and steer, or let it go on: 'dismiss' (X)."),
-        ({"help": replace(STUCK, hold=True)}, "It keeps the arm still meanwhile.", "'dismiss' (X)"),
+        ({"help": replace(STUCK, meanwhile=Meanwhile.NOBODY)}, "It keeps the arm still meanwhile.", "'dismiss' (X)"),
+        ({"help": replace(STUCK, meanwhile=Meanwhile.BASE)}, "so the base policy leads the arm meanwhile.", "SPACE"),
         ({"rights": replace(REAL, dismiss=False)}, "is stuck", "take the device, or let it go on by that device."),
     ],
 )  # fmt: skip

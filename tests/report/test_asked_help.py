@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,15 @@ def test_attention_is_all_the_time_unless_the_operator_waits_to_be_asked(on_requ
     assert found is not None
     assert (found["attention_s"], found["robot_time_s"], found["in_hand_s"]) == (attention_s, 16.0, 4.0)
     assert (found["share_needed"], found["share_missed"]) == (None, None)
+
+
+def test_how_long_the_base_led_is_said_where_it_did() -> None:
+    rows = [replace(asked(None, HelpEnd.OVER), base_s=4.0), replace(asked(None, HelpEnd.WITHDRAWN), base_s=1.5), *ROWS]
+    found = help_figures(rows)
+    assert found is not None
+    assert found["base_s"] == 5.5
+    assert "Nobody answered in time for 6 s, in which the base policy led the arm" in help_section(found, rows)
+    assert "base policy" not in help_section(help_figures(ROWS), ROWS)
 
 
 def test_a_run_that_never_asks_has_no_such_figures() -> None:

@@ -19,6 +19,7 @@ class AskedHelp:
         open_s: For how long it was open.
         end: How it ended.
         needed: Whether help was needed; None if nothing tells.
+        base_s: For how long the base policy led the arm, as nobody answered.
     """
 
     kind: HelpKind
@@ -29,6 +30,7 @@ class AskedHelp:
     open_s: float = 0.0
     end: HelpEnd = HelpEnd.OVER
     needed: bool | None = None
+    base_s: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 An episode falls into stretches in which the policy has the arm. A stretch that an operator ends by moving the arm, or
 that ends badly, is a moment at which help was needed; one that ends well without any help, or at the verdict of an
-operator who looked and let the policy go on, is one where it was not.
+operator who looked and let the policy go on, is one where it was not. One in which the base policy led the arm, as
+nobody answered, and that ends well says neither.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from robot_stack.rollout.asking.moment import NS, Moment, Signal
 from robot_stack.rollout.asking.spread import CriticSpread, SampleSpread
 from robot_stack.rollout.asking.stall import Stall
 from robot_stack.types.command import IN_HAND, Source
-from robot_stack.types.help import HelpEnd, HelpKind, HelpReason, HelpRequest
+from robot_stack.types.help import HelpEnd, HelpKind, HelpReason, HelpRequest, Meanwhile
 from robot_stack.types.transition import EndReason
 
 DISMISS = "dismiss"
@@ -66,14 +67,19 @@ class Asker:
     @property
     def holding(self) -> bool:
         """Return whether the policy is to keep the arm still."""
-        return self.request is not None and self.request.hold
+        return self.request is not None and self.request.meanwhile is Meanwhile.NOBODY
+
+    @property
+    def led_by_base(self) -> bool:
+        """Return whether the base policy is to lead the arm, since nobody has answered."""
+        return self.request is not None and self.request.meanwhile is Meanwhile.BASE
 
     def begin(self, now_ns: int) -> None:
         """Begin an episode."""
         self.request: HelpRequest | None = None
         self.account = HelpAccount()
         self._began_ns = now_ns
-        self._held_ns = 0
+        self._asked_ns = 0
         self._in_hand = self._moved = self._helped = False
         self._incident.begin()
         self._begin_stretch()
@@ -90,6 +96,8 @@ class Asker:
             return
         if self.request is not None:
             self.account.asked_s += self._period_s
+        if self.led_by_base:
+            self.account.requests[-1].base_s += self._period_s
         if self._in_hand:
             self._in_hand = False
             if self.request is not None:  # held without being moved: an operator looked, and gave it back
@@ -105,9 +113,12 @@ class Asker:
             self._begin_stretch()
 
     def look(self, moment: Moment) -> None:
-        """Take in a tick at which the policy has the arm; may open a request, or withdraw it."""
+        """Take in a tick at which the policy has the arm; may open a request, withdraw it, or give up waiting."""
+        after_s = self._config.base_after_s
+        if self.request is not None and after_s is not None and moment.now_ns - self._asked_ns >= after_s * NS:
+            self._hand_to_base()
         if self.holding:  # what the signals say now is of an arm that is kept still
-            if moment.now_ns - self._held_ns >= self._config.hold_s * NS:
+            if moment.now_ns - self._asked_ns >= self._config.hold_s * NS:
                 self._go_on()
             return
         values = {signal.kind: signal.value(moment) for signal in self._signals}
@@ -185,8 +196,9 @@ class Asker:
     def _ask(self, judgement: Judgement, values: Mapping[HelpKind, float], now_ns: int) -> None:
         signal = next(signal for signal in self._signals if signal.kind is judgement.kind)
         reason = HelpReason(kind=judgement.kind, text=signal.words(values[judgement.kind]))
-        self.request = HelpRequest(reason=reason, hold=self._config.hold)
-        self._held_ns = now_ns
+        meanwhile = Meanwhile.NOBODY if self._config.hold else Meanwhile.POLICY
+        self.request = HelpRequest(reason=reason, meanwhile=meanwhile)
+        self._asked_ns = now_ns
         self._asked, self._asked_peaks = True, self._recent_peaks()
         self.account.requests.append(
             AskedHelp(
@@ -202,6 +214,12 @@ class Asker:
         """Let the policy go on, as nobody came while it kept the arm still; the request stays open."""
         if self.request is not None:
             self.request = HelpRequest(reason=self.request.reason)
+
+    def _hand_to_base(self) -> None:
+        """Let the base policy lead; the request stays open, and a stretch that is helped so teaches no ease."""
+        if self.request is not None:
+            self.request = HelpRequest(reason=self.request.reason, meanwhile=Meanwhile.BASE)
+            self._helped = True
 
     def _close(self, end: HelpEnd, now_ns: int, *, needed: bool | None = None) -> None:
         request = self.account.requests[-1]

@@ -43,6 +43,11 @@ class HelpLine:
         """Return whether the policy is to keep the arm still until somebody comes."""
         return self._asker.holding
 
+    @property
+    def led_by_base(self) -> bool:
+        """Return whether the base policy is to lead the arm in the policy's place."""
+        return self._asker.led_by_base
+
     def hear(self, source: Source | None, events: Collection[str], now_ns: int) -> None:
         """Take in who moved the arm since the last tick, None at the first, and what an operator pressed."""
         self._source = source

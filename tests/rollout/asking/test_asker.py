@@ -12,7 +12,7 @@ from robot_stack.config.asking import AskingConfig
 from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.asking.moment import Moment
 from robot_stack.types.command import Source
-from robot_stack.types.help import HelpEnd, HelpKind, Insight
+from robot_stack.types.help import HelpEnd, HelpKind, Insight, Meanwhile
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EndReason
 
@@ -217,6 +217,65 @@ def test_the_needs_signs_are_those_at_the_request_not_of_the_wait_for_an_answer(
 def test_the_signs_of_a_missed_need_are_those_of_the_seconds_before() -> None:
     run = episode(AskingConfig(stall_s=100.0)).go(50, distance=9.0).go(30, distance=2.0).go(1, source=Source.HUMAN)
     assert run.asker.state_dict()["needed"][0][1] == 2.0
+
+
+ALONE = CONFIG.model_copy(update={"base_after_s": 2.0})
+
+
+def leads(asker: Asker) -> Meanwhile | None:
+    return None if asker.request is None else asker.request.meanwhile
+
+
+def test_a_request_that_nobody_answers_hands_the_arm_to_the_base() -> None:
+    waiting = episode(ALONE).go(14)
+    assert leads(waiting.asker) is Meanwhile.POLICY
+    waiting.go(17)
+    assert leads(waiting.asker) is Meanwhile.POLICY
+    assert not waiting.asker.led_by_base
+    waiting.go(5)
+    assert waiting.asker.led_by_base
+    assert 0.0 < waiting.asker.account.requests[0].base_s <= 0.5
+
+
+@pytest.mark.parametrize("hold_s", [0.5, 10.0])
+def test_the_base_comes_after_the_arm_was_kept_still_too(hold_s: float) -> None:
+    held = episode(ALONE.model_copy(update={"hold": True, "hold_s": hold_s})).go(14)
+    assert held.asker.holding
+    held.go(22)
+    assert held.asker.led_by_base
+    assert not held.asker.holding
+
+
+def test_the_base_gives_the_arm_back_once_things_go_on_or_somebody_answers() -> None:
+    for answer in ("progress", "dismiss", "hand"):
+        led = episode(ALONE).go(40)
+        assert led.asker.led_by_base
+        if answer == "progress":
+            led.rise(12, 0.6)
+        elif answer == "dismiss":
+            led.go(1, events=["dismiss"])
+        else:
+            led.go(1, source=Source.HUMAN)
+        assert not led.asker.led_by_base
+    ends = [HelpEnd.WITHDRAWN, HelpEnd.DISMISSED, HelpEnd.TAKEN]
+    assert led.asker.account.requests[0].end is ends[2]
+
+
+def test_an_episode_that_the_base_saved_says_nothing_of_whether_help_was_needed() -> None:
+    saved = episode(ALONE).go(40).end(EndReason.SUCCESS)
+    assert counts(saved.asker) == (0, 0)
+    assert saved.asker.account.requests[0].needed is None
+    lost = episode(ALONE).go(40).end(EndReason.TIMEOUT)
+    assert counts(lost.asker) == (1, 0)
+    assert lost.asker.account.requests[0].needed
+
+
+def test_the_base_waits_anew_for_each_request() -> None:
+    again = episode(ALONE).go(40).rise(12, 0.6)
+    assert again.asker.request is None
+    again.go(25, 0.96)
+    assert len(again.asker.account.requests) == 2
+    assert not again.asker.led_by_base
 
 
 def test_holding_lasts_until_an_answer_or_its_bound() -> None:
