@@ -104,6 +104,7 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
         "workspace": "the box of the TCP, from where it is moved",
         "pose": "a place of the arm by name, for resets",
         "extrinsics": "where a camera is, from views of a printed board",
+        "lens": "how a camera projects, from a calibration that ROS wrote",
     }
     parts = {what: words.add_parser(what, help=text, description=text) for what, text in texts.items()}
     for part in parts.values():
@@ -111,12 +112,13 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
         part.add_argument("--arm", default="", metavar="NAME", help="that is moved, where the cell has several")
         part.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="watch for so long (60)")
         part.add_argument("--write", action="store_true", help="write it without asking")
-    for what in ("crop", "extrinsics"):
+    for what in ("crop", "extrinsics", "lens"):
         parts[what].add_argument("--camera", required=True, metavar="NAME", help="one of the cell's")
     numbers = "top,left,height,width in captured pixels (a box is proposed from what moves)"
     parts["crop"].add_argument("--roi", type=_four, metavar="T,L,H,W", help=numbers)
     parts["workspace"].add_argument("--margin-m", type=float, default=0.0, metavar="M", help="added on every side (0)")
     parts["pose"].add_argument("--pose", required=True, metavar="NAME", help="what it shall be called")
+    parts["lens"].add_argument("--file", type=Path, required=True, help="as camera_calibration writes it (ost.yaml)")
     parts["extrinsics"].add_argument(
         "--mounted", choices=("base", "hand"), default="base", help="beside the arm, or on its hand (base)"
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.camera import Roi, Topic
+from robot_stack.config.camera import CapturePx, Roi, Topic
 from robot_stack.config.collision import HeldPart, Surroundings
 from robot_stack.config.files import patterns
 from robot_stack.config.files.explain import PlacedError
@@ -36,6 +36,43 @@ class CameraMount(Section):
     """How far the views disagreed."""
     arm: Name | None = None
     """Of several arms, whose base or TCP it is."""
+
+
+COEFFICIENTS = {"plumb_bob": 5, "rational_polynomial": 8, "equidistant": 4}
+"""Name of a model of distortion, as sensor_msgs has it -> how many coefficients it has."""
+Pixels = Annotated[float, Field(ge=-100_000, le=100_000)]
+
+
+class CameraLens(Section):
+    """The lens of a camera, as `robot-stack calibrate lens` or `extrinsics` found it, in front of the whole image.
+
+    The image is the one that is seen: turned as `flip` says, not cropped.
+    """
+
+    width_px: CapturePx
+    """Columns of the images that it was calibrated on."""
+    height_px: CapturePx
+    """Rows of them."""
+    focal_px: tuple[Annotated[float, Field(gt=0, le=100_000)], Annotated[float, Field(gt=0, le=100_000)]]
+    """Focal lengths along columns and rows."""
+    centre_px: tuple[Pixels, Pixels]
+    """Column and row of the optical axis; the middle of the first pixel is at 0, 0."""
+    model: Literal["plumb_bob", "rational_polynomial", "equidistant"] = "plumb_bob"
+    """Of the distortion, as sensor_msgs/CameraInfo calls it."""
+    distortion: tuple[float, ...] = (0.0,) * 5
+    """Its coefficients: 5 of plumb_bob, 8 of rational_polynomial, 4 of equidistant."""
+    error_px: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """What the calibration left over, root mean square; 0 where nobody said."""
+
+    @field_validator("distortion")
+    @classmethod
+    def _as_many_as_the_model_has(cls, distortion: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
+        model = info.data.get("model")
+        if model is not None and len(distortion) != COEFFICIENTS[model]:
+            raise ValueError(
+                f"distortion has {len(distortion)} coefficients, must have {COEFFICIENTS[model]} of {model}; copy all"
+            )
+        return distortion
 
 
 class TaughtPose(Section):
@@ -68,10 +105,13 @@ class CellCamera(Section):
     """Crop for this mounting; replaces the model's."""
     mount: CameraMount | None = None
     """Where it is."""
+    lens: CameraLens | None = None
+    """How it projects."""
 
 
-MOUNTED = tuple(name for name in CellCamera.model_fields if name not in ("model", "mount"))
-"""What a cell says about a camera and its model's file is then taken to say; where it is stays the cell's."""
+MOUNTED = tuple(name for name in CellCamera.model_fields if name not in ("model", "mount", "lens"))
+"""What a cell says about a camera and its model's file is then taken to say; where it is and its lens stay the cell's.
+"""
 
 
 class Workspace(Section):

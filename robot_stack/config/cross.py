@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 
 from robot_stack.config.base import SavedBase
-from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
+from robot_stack.config.camera import CameraConfig, SimCameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
@@ -48,6 +48,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _rates(resolved)
     yield from _poses(resolved)
     yield from _camera_sources(resolved)
+    yield from _lenses(resolved)
     yield from _one_world(resolved)
     yield from _own_topics(resolved)
     yield from _in_turn(resolved)
@@ -308,6 +309,23 @@ def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
             yield resolved.mistake(f"cameras.{name}.{key}", text)
         elif source:
             taken[key, source] = name
+
+
+def _lenses(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse the lens of an image with other proportions than the camera's, and one of a camera that is drawn."""
+    for name, mounted in resolved.cell.cameras.items():
+        camera, lens = resolved.cameras[name], mounted.lens
+        if lens is None:
+            continue
+        if isinstance(camera, SimCameraConfig):
+            text = "lens is given for a simulated camera, must be absent: the simulator tells how it draws; delete it"
+            yield resolved.mistake(f"cell.cameras.{name}.lens", text)
+        elif abs(lens.width_px * camera.height_px - lens.height_px * camera.width_px) > lens.width_px + lens.height_px:
+            text = (
+                f"lens is of {lens.width_px}x{lens.height_px} pixels, must have the proportions of the "
+                f"{camera.width_px}x{camera.height_px} that are captured; calibrate it at that size"
+            )
+            yield resolved.mistake(f"cell.cameras.{name}.lens", text)
 
 
 def _source(camera: CameraConfig) -> tuple[str, str]:

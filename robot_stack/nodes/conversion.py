@@ -21,6 +21,7 @@ from std_msgs.msg import Header
 
 from robot_stack.control.safety.seal import MARK, frame_of
 from robot_stack.nodes.ros_time import OFFSET
+from robot_stack.sensing.lens import Lens
 from robot_stack.sensing.pixels import view_of
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Clamp, Command, Decision, Mode, Source
@@ -210,22 +211,14 @@ def jpeg_to_msg(image: np.ndarray, stamp_ns: int, frame: str) -> CompressedImage
     )
 
 
-def pinhole_to_msg(
-    focal_px: tuple[float, float], centre_px: tuple[float, float], size_px: tuple[int, int]
-) -> CameraInfo:
-    """Return the calibration of a camera without distortion; the header is the image's.
-
-    Args:
-        focal_px: Focal length along columns and rows.
-        centre_px: Column and row of the optical axis.
-        size_px: Width and height.
-    """
-    (fx, fy), (cx, cy) = focal_px, centre_px
+def lens_to_msg(lens: Lens) -> CameraInfo:
+    """Return the calibration of an image; the header is the image's. P is K: nothing here rectifies an image."""
+    (fx, fy), (cx, cy) = lens.focal_px, lens.centre_px
     return CameraInfo(
-        width=size_px[0],
-        height=size_px[1],
-        distortion_model="plumb_bob",
-        d=[0.0] * 5,
+        width=lens.width_px,
+        height=lens.height_px,
+        distortion_model=lens.model,
+        d=list(lens.distortion),
         k=[fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0],
         r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
         p=[fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0],

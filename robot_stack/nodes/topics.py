@@ -11,7 +11,7 @@ What anybody may read or send, in the messages that ROS has for it:
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
 | <camera>/obs/compressed | CompressedImage | R 1 | camera | the same as JPEG, while one subscribes |
 | <camera>/captured/compressed | CompressedImage | R 1 | 5 Hz | the whole image, upright, JPEG, while one subscribes |
-| <camera>/camera_info | CameraInfo | R 1 | camera | pinhole of <camera>/obs, of simulated cameras, on demand |
+| <camera>/camera_info | CameraInfo | R 1 | camera | lens of <camera>/obs, where it is known, on demand |
 | robot_description | String | latched | start | URDF of the simulated cell; a real arm's comes from its driver |
 | safety/mode | String | latched | change | "HOLD (policy silent): policy silent for 153 ms ...", of all arms |
 | safety/estop | Bool | latched | change | true while STOP is latched, also over a restart |

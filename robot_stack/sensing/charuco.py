@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.sensing.lens import Lens
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 
@@ -67,21 +68,6 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lens:
-    """The lens of a camera: a pinhole with distortion.
-
-    Attributes:
-        matrix: Intrinsics, float64, shape (3, 3), pixels.
-        distortion: k1, k2, p1, p2, k3, float64, shape (5,).
-        error_px: Root mean square of what the calibration left over.
-    """
-
-    matrix: np.ndarray
-    distortion: np.ndarray
-    error_px: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Corners:
     """The inner corners of a board that were found in one image.
 
@@ -131,7 +117,15 @@ def find_lens(views: Sequence[Corners], size_px: tuple[int, int]) -> Lens:
         np.eye(3),
         np.zeros(5),
     )
-    return Lens(matrix=np.asarray(matrix), distortion=np.asarray(distortion).ravel()[:5], error_px=float(error_px))
+    (fx, _, cx), (_, fy, cy), _ = np.asarray(matrix, np.float64).tolist()
+    return Lens(
+        width_px=size_px[1],
+        height_px=size_px[0],
+        focal_px=(fx, fy),
+        centre_px=(cx, cy),
+        distortion=tuple(np.asarray(distortion, np.float64).ravel()[:5].tolist()),
+        error_px=float(error_px),
+    )
 
 
 def pose_of_board(corners: Corners, lens: Lens) -> tuple[Pose, float]:
@@ -140,11 +134,12 @@ def pose_of_board(corners: Corners, lens: Lens) -> tuple[Pose, float]:
     Raises:
         SpecError: If the corners have no pose.
     """
-    found, turn, shift = cv2.solvePnP(corners.on_board_m, corners.in_image_px, lens.matrix, lens.distortion)
+    seen = lens.directions(corners.in_image_px)
+    found, turn, shift = cv2.solvePnP(corners.on_board_m.astype(np.float64), seen, np.eye(3), np.zeros(5))
     if not found:
         raise SpecError(
             f"{len(corners.on_board_m)} corners of the board have no pose, must have one; take another view"
         )
-    back, _ = cv2.projectPoints(corners.on_board_m, turn, shift, lens.matrix, lens.distortion)
-    error_px = float(np.sqrt(np.mean(np.sum((back.reshape(-1, 2) - corners.in_image_px) ** 2, axis=1))))
-    return Pose.from_rotation(np.asarray(shift).ravel(), Rotation.from_rotvec(np.asarray(turn).ravel())), error_px
+    pose = Pose.from_rotation(np.asarray(shift).ravel(), Rotation.from_rotvec(np.asarray(turn).ravel()))
+    back = lens.project(pose.rotation.apply(corners.on_board_m) + pose.position_m)
+    return pose, float(np.sqrt(np.mean(np.sum((back - corners.in_image_px) ** 2, axis=1))))

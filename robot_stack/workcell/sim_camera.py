@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from robot_stack.config.camera import CameraConfig
-from robot_stack.sensing.crop import Roi
 from robot_stack.sensing.framing import Framing
+from robot_stack.sensing.lens import Lens
 from sim.cell import scene_camera
 from sim.description import focal_length_px
 from sim.scene import CameraRenderer
@@ -46,15 +46,17 @@ class SimCamera:
         noisy = image + drawn.pixels.normal(0.0, drawn.noise, image.shape)
         return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
 
-    def pinhole(self) -> tuple[tuple[float, float], tuple[float, float], tuple[int, int]]:
-        """Return focal lengths, centre and size of the policy's image in pixels, each along columns and rows."""
-        framing = self._framing
-        focal_px = focal_length_px(self._world.model, self._cell_name, framing.height_px)
-        roi = framing.roi or Roi(top=0, left=0, height=framing.height_px, width=framing.width_px)
-        size_px = (framing.policy_width_px, framing.policy_height_px)
-        scale = (size_px[0] / roi.width, size_px[1] / roi.height)
-        centre_px = ((framing.width_px / 2 - roi.left) * scale[0], (framing.height_px / 2 - roi.top) * scale[1])
-        return (focal_px * scale[0], focal_px * scale[1]), centre_px, size_px
+    def lens(self) -> Lens:
+        """Return the lens of the policy's image."""
+        width_px, height_px = self._framing.width_px, self._framing.height_px
+        focal_px = focal_length_px(self._world.model, self._cell_name, height_px)
+        whole = Lens(
+            width_px=width_px,
+            height_px=height_px,
+            focal_px=(focal_px, focal_px),
+            centre_px=((width_px - 1) / 2, (height_px - 1) / 2),
+        )
+        return whole.framed(self._framing)
 
     def close(self) -> None:
         """Free the GL context of the renderer."""

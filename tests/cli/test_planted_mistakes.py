@@ -38,6 +38,7 @@ def algorithm(settings: str, name: str = "rlpd") -> str:
     return f"algorithm: {{name: {name}, settings: {{{settings}}}}}"
 
 
+LENS = "lens: {width_px: 640, height_px: 360, focal_px: [600.0, 600.0], centre_px: [320.0, 180.0]}"
 MISTAKES: list[tuple[str, str, str, str, str, str]] = [
     # run, file, what stands there, what a person writes, the key that is named, a part of what is to be done
     (PEG, RUN, ALGORITHM, algorithm("batchsize: 128"), "algorithm.settings.batchsize", "did you mean 'batch_size'"),
@@ -227,6 +228,8 @@ BETWEEN: list[tuple[str, str, str, str, str, str]] = [
     (PEG, CELL, "front: {model: sim_front}", "side: {model: sim_front}", "cell.cameras.side", "rename it in the cell"),
     (FR3, TABLE, "model: realsense_d405", "model: sim_wrist", "cell.cameras.wrist.model", "name another model"),
     (FR3, TABLE, "left: 128, height", "left: 328, height", "roi_px", "make it smaller or move it"),
+    (FR3, TABLE, "model: realsense_d405", f"model: realsense_d405\n    {LENS}", "cameras.wrist.lens", "at that size"),
+    (PEG, CELL, "{model: sim_front}", f"{{model: sim_front, {LENS}}}", "cell.cameras.front.lens", "delete it"),
     (UR5E, DESK, '"A1B2C3D4"', '"5D3C1B6F"', "cameras.front.serial", "give each camera its own"),
     (
         PEG,

@@ -22,6 +22,7 @@ from robot_stack.config.camera import (
     TopicCameraConfig,
     V4l2CameraConfig,
 )
+from robot_stack.config.cell import CameraLens
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.sensing.crop import Roi, crop_and_resize
@@ -150,9 +151,11 @@ def domain(folder: Path) -> Iterator[Bench]:
 
 
 @contextmanager
-def camera(config: CameraConfig, **others: CameraConfig) -> Iterator[Node]:
+def camera(config: CameraConfig, lens: CameraLens | None = None, **others: CameraConfig) -> Iterator[Node]:
     """The node of camera `wrist`, made and run by a thread of its own, as GL wants it."""
-    run = replace(RUN, cameras={"wrist": config, **others})
+    mounted = {name: mounted.model_copy(update={"lens": lens}) for name, mounted in RUN.cell.cameras.items()}
+    cell = RUN.cell.model_copy(update={"cameras": mounted})
+    run = replace(RUN, cameras={"wrist": config, **others}, cell=cell)
     options = Namespace(camera="wrist", pictures=None)
     stop, made = Future(), []
     ready = threading.Event()

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from robot_stack.sensing.charuco import LEAST_VIEWS, Board, Lens, find_corners, find_lens, pose_of_board
+from robot_stack.sensing.charuco import LEAST_VIEWS, Board, find_corners, find_lens, pose_of_board
 from robot_stack.sensing.hand_eye import find_mounting
+from robot_stack.sensing.lens import Lens
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 
 BOARD = Board()
 SIZE = (480, 640)
-LENS = Lens(matrix=np.array([[600.0, 0, 320], [0, 600, 240], [0, 0, 1]]), distortion=np.zeros(5))
+LENS = Lens(width_px=640, height_px=480, focal_px=(600.0, 600.0), centre_px=(320.0, 240.0))
 
 
 def draw(T_camera_board: Pose, board: Board = BOARD) -> np.ndarray:

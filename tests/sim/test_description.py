@@ -77,8 +77,9 @@ def test_what_is_drawn_in_a_colour_of_its_own_is_where_the_pinhole_says(camera: 
     world.reset(0)
     seen = SimCamera(world, camera, run.cameras[camera])
     image = seen.see().astype(int)
-    (fx, fy), (cx, cy), (width, height) = seen.pinhole()
+    lens = seen.lens()
     seen.close()
+    width, height = lens.width_px, lens.height_px
     assert image.shape == (height, width, 3)
     blue = (image[..., 2] > image[..., 0] + 40) & (image[..., 2] > image[..., 1] + 20)  # the socket
     rows, columns = np.nonzero(blue)
@@ -88,7 +89,7 @@ def test_what_is_drawn_in_a_colour_of_its_own_is_where_the_pinhole_says(camera: 
         turn.T @ (world.data.geom(geom).xpos - there.xpos)
         for geom in range(world.model.ngeom) if world.model.geom(geom).name.startswith("socket_")
     ])  # fmt: skip
-    u, v = fx * points[:, 0] / points[:, 2] + cx, fy * points[:, 1] / points[:, 2] + cy
+    u, v = lens.project(points).T
     inside = (u > 2) & (u < width - 3) & (v > 2) & (v < height - 3)
     assert inside.sum() >= 3
     assert len(rows) > 50

@@ -34,6 +34,7 @@ def run(
     mounted: str = "base",
     square_m: float = 0.030,
     marker_m: float = 0.022,
+    file: Path | None = None,
     write: bool = False,
 ) -> int:
     """Measure a part of a cell, show what would be written, and write it if wanted; returns the exit code.
@@ -48,9 +49,9 @@ def run(
     options = CalibrateOptions(
         aspect=1.0 if policys is None else policys.policy_width_px / policys.policy_height_px,
         name=name, arm=_arm(what, arm, resolved), camera=camera, roi=roi, seconds=seconds, margin_m=margin_m, pose=pose,
-        mounted=mounted, square_m=square_m, marker_m=marker_m,
+        mounted=mounted, square_m=square_m, marker_m=marker_m, file=file,
     )  # fmt: skip
-    if what in ("crop", "extrinsics") and camera not in resolved.cameras:
+    if what in ("crop", "extrinsics", "lens") and camera not in resolved.cameras:
         raise ConfigError(f"camera is {camera!r}, must be one of {sorted(resolved.cameras)}; name it with --camera")
     measured = MEASURE[what](options, _with_whole_images(resolved, name, overrides, root, camera))
     source = find("cells", resolved.run.cell, search_path(root))
@@ -75,7 +76,7 @@ def run(
 
 def _arm(what: str, name: str, resolved: ResolvedRun) -> str:
     there = list(resolved.robots)
-    if name in there or (not name and (what == "crop" or len(there) == 1)):
+    if name in there or (not name and (what in ("crop", "lens") or len(there) == 1)):
         return name or there[0]
     have = f"is {name!r}" if name else "is not given"
     raise ConfigError(f"arm {have}, must be one of {', '.join(there)}; name it with --arm")

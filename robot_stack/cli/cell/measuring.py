@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robot_stack.cli.cell.own_cell import Enter, own_cell, say
+from robot_stack.config.camera import LiveCameraConfig
 from robot_stack.config.files.edit import Edits
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.taught_box import box_of
@@ -23,6 +24,7 @@ from robot_stack.processes.table import namespace_of
 from robot_stack.sensing.charuco import Board, Corners, find_corners, find_lens, pose_of_board
 from robot_stack.sensing.crop import Roi, propose_roi, scaled
 from robot_stack.sensing.hand_eye import find_mounting
+from robot_stack.sensing.lens import Lens, read_calibration
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
@@ -68,6 +70,8 @@ class CalibrateOptions:
     mounted: str
     square_m: float
     marker_m: float
+    file: Path | None
+    """Of a calibration that ROS wrote."""
 
 
 def _watch(
@@ -200,7 +204,32 @@ def _extrinsics(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
                 views.append(view[1:])
 
     _watch(options, resolved, look)
-    lens = find_lens([corners for corners, _ in views], views[0][1])
+    return mounted(options, resolved, arm, views)
+
+
+def mounted(
+    options: CalibrateOptions,
+    resolved: ResolvedRun,
+    arm: Sequence[Pose],
+    views: Sequence[tuple[Corners, tuple[int, int]]],
+) -> Measured:
+    """Return where a camera is, and its lens unless the cell's file has one, which then counts.
+
+    Args:
+        options: Which camera, and whether it is on the hand.
+        resolved: The cell.
+        arm: T_base_tcp at each view.
+        views: Corners of the board, and rows and columns of the whole image, at each view.
+
+    Raises:
+        SpecError: If the views tell too little.
+    """
+    height_px, width_px = views[0][1]
+    known, config = resolved.cell.cameras[options.camera].lens, resolved.cameras[options.camera]
+    if known is not None:
+        lens = Lens.of(known).resized(width_px, height_px)
+    else:
+        lens = find_lens([corners for corners, _ in views], (height_px, width_px))
     boards = [pose_of_board(corners, lens)[0] for corners, _ in views]
     mounting = find_mounting(arm, boards, "hand" if options.mounted == "hand" else "base")
     pose = mounting.T_parent_camera
@@ -215,7 +244,24 @@ def _extrinsics(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
         f"{options.camera}: {len(views)} views agree within {mounting.error_m * 1e3:.1f} mm and "
         f"{math.degrees(mounting.error_rad):.2f} degrees; lens {lens.error_px:.2f} px"
     )
-    return Measured(edits={("cameras", options.camera, "mount"): mount}, text=text)
+    part = ("cameras", options.camera)
+    section = lens.resized(config.width_px, config.height_px).section()
+    return Measured(edits={(*part, "mount"): mount} | ({} if known else {(*part, "lens"): section}), text=text)
+
+
+def _lens(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
+    assert options.file is not None
+    try:
+        text = options.file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{options.file} cannot be read ({error}), must be a calibration that ROS wrote") from error
+    config = resolved.cameras[options.camera]
+    lens = read_calibration(text, config.flip if isinstance(config, LiveCameraConfig) else "none")
+    said = (
+        f"{options.camera}: {lens.model}, focal lengths {lens.focal_px[0]:.1f} and {lens.focal_px[1]:.1f} px of "
+        f"{lens.width_px}x{lens.height_px}"
+    )
+    return Measured(edits={("cameras", options.camera, "lens"): lens.section()}, text=said)
 
 
 def _take_view(here: Listening[Onlooker], camera: str, board: Board) -> tuple[Pose, Corners, tuple[int, int]] | None:
@@ -242,4 +288,5 @@ MEASURE: dict[str, Callable[[CalibrateOptions, ResolvedRun], Measured]] = {
     "workspace": _workspace,
     "pose": _pose,
     "extrinsics": _extrinsics,
+    "lens": _lens,
 }

@@ -10,17 +10,18 @@ import numpy as np
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
-from sensor_msgs.msg import CompressedImage, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from robot_stack.config.camera import CameraConfig, LiveCameraConfig
 from robot_stack.disk.durable import write_durable
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
-from robot_stack.nodes.conversion import image_to_msg, jpeg_to_msg
+from robot_stack.nodes.conversion import header_of, image_to_msg, jpeg_to_msg, lens_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.qos import NEWEST, endpoint_of, qos_of
 from robot_stack.sensing.camera_watch import CameraProblem, CameraWatch, Cause, WatchLimits
 from robot_stack.sensing.framing import Framing
+from robot_stack.sensing.lens import Lens
 from robot_stack.sensing.likeness import likeness, read_reference, swapped_with, thumbnail
 from robot_stack.sensing.pixels import png_of, to_rgb
 from robot_stack.types.errors import ConfigError, SpecError
@@ -112,6 +113,10 @@ class CameraNode(StackNode):
         self._whole = self.create_publisher(CompressedImage, topics.captured(name), NEWEST)
         self._whole_wanted = False
         self._whole_due = Due(WHOLE_HZ)
+        lens = self.lens(settings)
+        self._info = None if lens is None else lens_to_msg(lens)
+        self._infos = None if lens is None else self.create_publisher(CameraInfo, topics.camera_info(name), NEWEST)
+        self._infos_wanted = False
         self.steady_timer(LOOK_HZ, self._look)
 
     def diagnose(self) -> list[Diagnosis]:
@@ -129,6 +134,7 @@ class CameraNode(StackNode):
             found.append(self._view())
         self._files_wanted = self._files.get_subscription_count() > 0
         self._whole_wanted = self._whole.get_subscription_count() > 0
+        self._infos_wanted = self._infos is not None and self._infos.get_subscription_count() > 0
         deaf = deaf_subscribers(self, self._images)
         if deaf:
             found.append(Diagnosis(task="subscribers", level=Level.FAIL, message=deaf))
@@ -138,6 +144,11 @@ class CameraNode(StackNode):
     def frame(self) -> str:
         """Return the TF frame of the camera: z forward, x right, y down."""
         return f"{self.name}_optical_frame"
+
+    def lens(self, settings: NodeSettings) -> Lens | None:
+        """Return the lens of the policy's image, as far as the cell's file has that of the camera."""
+        lens = settings.run.cell.cameras[self.name].lens
+        return None if lens is None else Lens.of(lens).framed(self.framing)
 
     def figures(self) -> dict[str, object]:
         """Return what else the source counts, for the diagnostics."""
@@ -182,6 +193,9 @@ class CameraNode(StackNode):
             self._images.publish(image_to_msg(image, stamp_ns, self.frame))
             if self._files_wanted:
                 self._files.publish(jpeg_to_msg(image, stamp_ns, self.frame))
+            if self._infos_wanted and self._infos is not None and self._info is not None:
+                self._info.header = header_of(stamp_ns, self.frame)
+                self._infos.publish(self._info)
             self._meter.tick(now_ns)
 
     def show_whole(self, captured: np.ndarray, encoding: str, stamp_ns: int) -> None:

@@ -6,14 +6,15 @@ import time
 import zlib
 
 import numpy as np
-from sensor_msgs.msg import CameraInfo, JointState
+from sensor_msgs.msg import JointState
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.camera.face import CameraNode, config_of
-from robot_stack.nodes.conversion import header_of, pinhole_to_msg, stamp_ns_of, vector_from_msg
+from robot_stack.nodes.conversion import stamp_ns_of, vector_from_msg
 from robot_stack.nodes.diagnostics import Due
-from robot_stack.nodes.qos import NEWEST, SAMPLED
+from robot_stack.nodes.qos import SAMPLED
+from robot_stack.sensing.lens import Lens
 from robot_stack.workcell.build import build_world
 from robot_stack.workcell.sim_camera import SimCamera
 
@@ -24,21 +25,18 @@ class SimCameraNode(CameraNode):
     slow_advice = "this machine is too busy to draw more; end other programs, or lower rate_hz"
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__(settings, "simulator")
         config = config_of(settings)
+        self._world = build_world(settings.run)
+        self._camera = SimCamera(self._world, settings.options.camera, config)
+        super().__init__(settings, "simulator")
         self.watch.excuse = "is the robot process running?"
         self._due = Due(config.rate_hz)
-        self._world = build_world(settings.run)
-        self._camera = SimCamera(self._world, self.name, config)
         self._rng = np.random.default_rng()
-        self._pinhole = self._camera.pinhole()
-        self._infos_wanted = False
-        self._infos = self.create_publisher(CameraInfo, topics.camera_info(self.name), NEWEST)
         self.create_subscription(JointState, topics.SNAPSHOT, self._on_snapshot, SAMPLED)
 
-    def look(self, now_ns: int) -> None:
-        """Find out whether somebody wants to know how the image was projected."""
-        self._infos_wanted = self._infos.get_subscription_count() > 0
+    def lens(self, settings: NodeSettings) -> Lens:
+        """Return the lens with which the policy's image is drawn."""
+        return self._camera.lens()
 
     def safe_stop(self, reason: str) -> None:
         """Free the GL context."""
@@ -52,7 +50,3 @@ class SimCameraNode(CameraNode):
         image = self._camera.see(self._rng)
         self.show(image, stamp_ns, zlib.crc32(image.tobytes()))
         self.show_whole(self._camera.captured, "rgb8", stamp_ns)
-        if self._infos_wanted:
-            info = pinhole_to_msg(*self._pinhole)
-            info.header = header_of(stamp_ns, self.frame)
-            self._infos.publish(info)

@@ -36,6 +36,8 @@ from robot_stack.nodes.conversion import image_from_msg, mode_from_text, pose_fr
 from robot_stack.nodes.diagnostics import Due
 from robot_stack.nodes.qos import LATCHED, SAMPLED
 from robot_stack.nodes.tools.listening import listening
+from robot_stack.sensing.framing import Framing
+from robot_stack.sensing.lens import Lens
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.shape import Shape, ShapeKind
@@ -49,7 +51,7 @@ TRAIL = 150
 STANDPOINT_M = np.array([0.9, 0.7, 0.6])
 """From the middle of the workspaces to whoever looks."""
 FOV_RAD = 1.0
-"""Taken for a real camera, whose lens nobody has told."""
+"""Taken for a real camera whose lens the cell's file does not have."""
 DESCRIPTION = "/robot_description"
 SLICE_S = 0.05
 MOVING = QoSProfile(depth=100)
@@ -249,7 +251,9 @@ class SceneNode(Node):
             return None
         arm = mount.arm or next(iter(self._run.arms))
         parent = self._bases[arm] if mount.parent == "base" else self._tools.get(arm)
-        return None if parent is None else (parent @ _pose_of(mount), FOV_RAD)
+        lens = self._run.cell.cameras[camera].lens
+        fov_rad = FOV_RAD if lens is None else Lens.of(lens).framed(Framing.of(self._run.cameras[camera])).height_rad
+        return None if parent is None else (parent @ _pose_of(mount), fov_rad)
 
     def _on_mode(self, msg: String) -> None:
         try:
