@@ -254,7 +254,7 @@ class Learner(Protocol):
 class WatchesEpisodes(Protocol):
     """A learner whose schedule follows how its episodes end."""
 
-    def episode_ended(self, *, success: bool, human_steps: int) -> None:
+    def episode_ended(self, *, success: bool, alone: bool) -> None:
         """Count an ended online episode; called in order, from the update loop's thread."""
         ...
 

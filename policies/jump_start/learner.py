@@ -58,9 +58,9 @@ class JumpStartLearner:
             return {"guide_loss": self._guide.update(batch)["actor_loss"]}
         return self._rlpd.update(batch) | {"guide_steps": torch.tensor(float(self._retreat.guide_steps))}
 
-    def episode_ended(self, *, success: bool, human_steps: int) -> None:
+    def episode_ended(self, *, success: bool, alone: bool) -> None:
         """Count an ended online episode; the guide may retreat."""
-        self._retreat.episode_ended(success and not human_steps)
+        self._retreat.episode_ended(success and alone)
 
     def critic_snapshot(self) -> CriticSnapshot:
         """Copy RLPD's critic as it is now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.section import Section
 
@@ -40,7 +40,21 @@ class AskingConfig(Section):
     hold_s: Annotated[float, Field(gt=0, le=600)] = 10.0
     """It does so for no longer than this, then goes on; the episode's time goes on meanwhile."""
     base_after_s: Annotated[float, Field(gt=0, le=600)] | None = None
-    """A request that nobody has answered for so long hands the arm to the run's base policy; null never does."""
+    """A request that nobody has answered for so long hands the arm to the run's base policy; null never does.
+
+    Time counts while the policy has the arm, not while the safety filter holds it.
+    """
+
+    @field_validator("base_after_s")
+    @classmethod
+    def _after_the_hold(cls, base_after_s: float | None, info: ValidationInfo) -> float | None:
+        hold, hold_s = info.data.get("hold"), info.data.get("hold_s")
+        if base_after_s is not None and hold and hold_s is not None and base_after_s < hold_s:
+            raise ValueError(
+                f"base_after_s is {base_after_s:g}, must be at least hold_s ({hold_s:g}) with hold: until then the "
+                "arm is kept still for whoever comes; raise it"
+            )
+        return base_after_s
 
     @field_validator("signals")
     @classmethod

@@ -63,6 +63,8 @@ class CameraLens(Section):
     """Its coefficients: 5 of plumb_bob, 8 of rational_polynomial, 4 of equidistant."""
     error_px: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """What the calibration left over, root mean square; 0 where nobody said."""
+    flip: Literal["none", "rotate_180"] = "none"
+    """How the camera's images were turned when it was calibrated; a mirrored image has no lens."""
 
     @field_validator("distortion")
     @classmethod

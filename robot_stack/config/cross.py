@@ -8,7 +8,13 @@ from itertools import combinations, product
 import numpy as np
 
 from robot_stack.config.base import SavedBase
-from robot_stack.config.camera import CameraConfig, SimCameraConfig, TopicCameraConfig, V4l2CameraConfig
+from robot_stack.config.camera import (
+    CameraConfig,
+    LiveCameraConfig,
+    SimCameraConfig,
+    TopicCameraConfig,
+    V4l2CameraConfig,
+)
 from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
@@ -319,6 +325,9 @@ def _lenses(resolved: ResolvedRun) -> Iterator[Mistake]:
             continue
         if isinstance(camera, SimCameraConfig):
             text = "lens is given for a simulated camera, must be absent: the simulator tells how it draws; delete it"
+            yield resolved.mistake(f"cell.cameras.{name}.lens", text)
+        elif isinstance(camera, LiveCameraConfig) and camera.flip != lens.flip:
+            text = f"lens is of images with flip {lens.flip!r}, must be of the camera's {camera.flip!r}; calibrate anew"
             yield resolved.mistake(f"cell.cameras.{name}.lens", text)
         elif abs(lens.width_px * camera.height_px - lens.height_px * camera.width_px) > lens.width_px + lens.height_px:
             text = (

@@ -103,7 +103,8 @@ def banner(scene: Scene) -> Banner:
 
 def _asks(scene: Scene, request: HelpRequest) -> Banner:
     key = key_of(Device.BROWSER, "dismiss").upper()
-    rest = f"or let it go on: 'dismiss' ({key})" if scene.rights.dismiss else "or let it go on by that device"
+    go_on = "give it back to the policy" if request.meanwhile is Meanwhile.BASE else "let it go on"
+    rest = f"or {go_on}: 'dismiss' ({key})" if scene.rights.dismiss else f"or {go_on} by that device"
     return Banner(
         mode="asks",
         word="HELP WANTED",

@@ -135,7 +135,7 @@ class HeldOutEpisodes:
         )
         if not len(draw.rows):
             return
-        alone = outcome is Outcome.SUCCESS and not self._statistics.episodes[episode_id].human_steps
+        alone = outcome is Outcome.SUCCESS and self._statistics.episodes[episode_id].alone
         said = corrected(self._replay.frames, draw.action_rows[:, :1])[:, 0]
         if not copy.critic.values_discrete_grippers:
             said[:, self._grippers] = False

@@ -132,6 +132,6 @@ class Publisher:
         untold = [name for name in seen if name in ended and name not in told]
         due = max(0, len(untold) - held_back)
         for name in untold[:due]:
-            self._learner.episode_ended(success=ended[name].success, human_steps=ended[name].human_steps)
+            self._learner.episode_ended(success=ended[name].success, alone=ended[name].alone)
         self._told += untold[:due]
         self._untold = untold[due:]

@@ -88,7 +88,7 @@ class StatusBoard:
             "episodes": float(len(online)),
             "env_steps": float(self._statistics.online_steps),
             "success_last20": float(np.mean([a.success for a in last])) if last else 0.0,
-            "autonomous_last20": float(np.mean([a.success and not a.human_steps for a in last])) if last else 0.0,
+            "autonomous_last20": float(np.mean([a.success and a.alone for a in last])) if last else 0.0,
             "human_share_last20": self._statistics.human_share(last),
             "progress": float(np.nan_to_num(online[-1].max_progress)) if online else 0.0,
         }

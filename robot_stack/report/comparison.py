@@ -239,7 +239,7 @@ def _lines(run: Compared) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...
     minutes = np.cumsum([row.duration_s for row in online]) / 60
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
-    alone = np.array([row.succeeded for row in online]) & (human == 0)
+    alone = np.array([row.succeeded and row.alone for row in online], dtype=bool)
     first = np.array([not row.goes_back for row in online], dtype=bool)
     nothing = np.full(len(online), np.nan)
     rates = (100 * each for each in rolling_rate(alone[first]))

@@ -33,7 +33,7 @@ def chosen_episodes(online: list[EpisodeRow], scored: set[str]) -> list[tuple[st
     """
     known = [row for row in online if row.episode_id in scored]
     helped = [row for row in known if row.human_steps]
-    alone = [row for row in reversed(known) if not row.human_steps]
+    alone = [row for row in reversed(known) if row.alone]
     chosen = []
     for title, candidates in (("with an operator's help", helped), ("by itself", alone)):
         best = next((row for row in candidates if row.succeeded), candidates[0] if candidates else None)

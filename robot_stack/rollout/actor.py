@@ -229,7 +229,7 @@ class Actor:
         plan, outcome = ran
         if plan == _DEMONSTRATION or outcome.end is EndReason.FAULT:
             return
-        helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
+        helped = (outcome.human_steps > 0 or outcome.base_steps > 0) and plan.kind is not EpisodeKind.DEMO
         self._help.ended(plan, outcome.header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)
         self._keep(self._plans, self._help.state_dict())
 

@@ -62,6 +62,7 @@ class EpisodeOutcome:
         end: Why it ended.
         steps: Recorded actions.
         human_steps: Steps in an operator's hand, moving or not.
+        base_steps: Steps that the base policy led in the policy's place.
         declared: True if the reward model declared success.
         refused: True if the operator refused that.
         operator: What the operator said, or None.
@@ -76,6 +77,7 @@ class EpisodeOutcome:
     end: EndReason
     steps: int
     human_steps: int
+    base_steps: int
     declared: bool
     refused: bool
     operator: Verdict | None
@@ -245,12 +247,12 @@ class ControlLoop:
                 sources=self._sources(windows),
                 gripper_pressed=any(window.human_gripper != 0 for window in windows.values()),
                 clipped=any(window.clipped for window in windows.values()),
-                params_version=episode.policy.version if episode.policy is not None else 0,
+                params_version=0 if episode.policy is None or episode.led_by_base else episode.policy.version,
                 params_age_s=episode.params_age_s,
             )
             episode.push(row)
             episode.source = source
-            episode.interrupted = source is not Source.POLICY or episode.displaced
+            episode.interrupted = source is not Source.POLICY or episode.kept_still or episode.led_by_base
             if self._cell.mode() is Mode.HOLD:
                 self._count_hold(ticks)
         episode.observation = observation
@@ -306,15 +308,14 @@ class ControlLoop:
         if too_old:
             reason = f"params are more than {limit_s:g} s old, the policy does not act on them; check the learner"
             episode.ticks.note(reason)
+        episode.kept_still = episode.led_by_base = False
         if too_old or not np.isfinite(action).all():
             episode.proposed = np.zeros(self._spec.action_size, np.float32)
-            return  # nothing is sent: the safety filter holds
-        help_line = episode.help
-        keeps_still = help_line is not None and help_line.keeps_still
-        led_by_base = help_line is not None and help_line.led_by_base
-        episode.displaced = keeps_still or led_by_base
-        episode.proposed = observation.proprio[self._spec.part(BASE)] if led_by_base else action
-        self._cell.send(self._still(observation) if keeps_still else episode.proposed)
+            return  # nothing is sent, the base's proposal neither: the safety filter holds
+        if episode.help is not None:
+            episode.kept_still, episode.led_by_base = episode.help.keeps_still, episode.help.led_by_base
+        episode.proposed = observation.proprio[self._spec.part(BASE)] if episode.led_by_base else action
+        self._cell.send(self._still(observation) if episode.kept_still else episode.proposed)
 
     def _still(self, observation: Observation) -> np.ndarray:
         """Return the action that asks for no motion and leaves the grippers as they are, float32 (A,)."""
@@ -352,6 +353,7 @@ class ControlLoop:
             end=end,
             steps=episode.index,
             human_steps=episode.human_steps,
+            base_steps=episode.base_steps,
             declared=episode.declared,
             refused=refused,
             operator=episode.operator,
@@ -385,13 +387,12 @@ class _Episode:
         self.params_age_s = 0.0
         self.blind_in_a_row = 0
         self.interrupted = False
-        self.displaced = False
-        """Whether what was sent is not the policy's: it kept the arm still, or its base led in its place."""
+        self.kept_still = self.led_by_base = False
         self.source: Source | None = None
         """Who moved the arm since the last frame; None before there is one."""
         self.help: HelpLine | None = None
         self.index = 0
-        self.human_steps = 0
+        self.human_steps = self.base_steps = 0
         self.declared = False
         self.operator: Verdict | None = None
         self.marks: list[StageMark] = []
@@ -413,6 +414,7 @@ class _Episode:
         if row is not None:
             self.index += 1
             self.human_steps += row.source in IN_HAND
+            self.base_steps += self.led_by_base and row.source is Source.POLICY
 
     def mark(self, names: tuple[str, ...]) -> None:
         """Hand over an operator's mark that the next stage begins at frame `index`, or keep why it cannot."""

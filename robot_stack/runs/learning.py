@@ -80,7 +80,7 @@ class Learning:
         count, steps = len(self._newest), sum(row.steps for row in self._newest)
         return (
             sum(row.success for row in self._newest) / count,
-            sum(row.success and not row.human_steps for row in self._newest) / count,
+            sum(row.success and row.alone for row in self._newest) / count,
             sum(row.human_steps for row in self._newest) / max(1, steps),
         )
 

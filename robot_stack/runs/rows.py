@@ -36,6 +36,7 @@ class EpisodeRow(_Logged):
         task, task_id: Of the run, and which of the tasks that take turns it is of.
         duration_s: Robot time.
         human_steps: Steps in an operator's hand, moving or not.
+        base_steps: Steps that the base policy led in the policy's place.
         clipped: Steps that the safety filter changed.
         success: As it counted in training.
         declared, refused: Whether the model declared a success, and whether the operator took it back.
@@ -58,6 +59,7 @@ class EpisodeRow(_Logged):
     steps: int
     duration_s: float
     human_steps: int = 0
+    base_steps: int = 0
     interventions: int = 0
     clipped: int = 0
     success: bool
@@ -68,6 +70,11 @@ class EpisodeRow(_Logged):
     progress_last: float | None = None
     progress_max: float | None = None
     reward_version: str = ""
+
+    @property
+    def alone(self) -> bool:
+        """Return whether the policy did all of it, without an operator and without its base in its place."""
+        return not self.human_steps and not self.base_steps
 
     @property
     def first_task(self) -> bool:

@@ -22,6 +22,7 @@ class EpisodeAccount:
         header: As announced.
         steps: Actions so far.
         human_steps: Of them, in an operator's hand, moving or not.
+        base_steps: Of them, led by the base policy in the policy's place.
         interventions: Times an operator took over.
         clipped: Steps the safety filter changed.
         end: Why it ended, or None.
@@ -33,6 +34,7 @@ class EpisodeAccount:
     header: EpisodeHeader
     steps: int = 0
     human_steps: int = 0
+    base_steps: int = 0
     interventions: int = 0
     clipped: int = 0
     end: EndReason | None = None
@@ -53,6 +55,11 @@ class EpisodeAccount:
             header=episode.header,
             steps=len(source),
             human_steps=int(held.sum()),
+            base_steps=int(
+                ((source == Source.POLICY) & (arrays["params_version"] == 0)).sum()
+                if episode.header.kind is EpisodeKind.ONLINE
+                else 0
+            ),
             interventions=int((held & ~before).sum()),
             clipped=int(arrays["clipped"].sum()),
             end=episode.end,
@@ -70,10 +77,17 @@ class EpisodeAccount:
         source = step.action.source
         self.steps += 1
         self.human_steps += source in IN_HAND
+        online = self.header.kind is EpisodeKind.ONLINE
+        self.base_steps += online and source is Source.POLICY and step.action.params_version == 0
         self.interventions += source in IN_HAND and self._source not in IN_HAND
         self.clipped += step.action.clipped
         self.params_version = max(self.params_version, step.action.params_version)
         self._source = source
+
+    @property
+    def alone(self) -> bool:
+        """Return whether the policy did all of it, without an operator and without its base in its place."""
+        return not self.human_steps and not self.base_steps
 
     @property
     def verdicts(self) -> dict[LabelSource, Verdict]:
@@ -120,6 +134,7 @@ class EpisodeAccount:
             steps=self.steps,
             duration_s=self.steps / rate_hz,
             human_steps=self.human_steps,
+            base_steps=self.base_steps,
             interventions=self.interventions,
             clipped=self.clipped,
             success=self.success,
@@ -212,7 +227,7 @@ class EpisodeStatistics:
         online = online[-window:]
         if len(online) < window:
             return float("nan")
-        return float(np.mean([a.success and a.human_steps == 0 for a in online]))
+        return float(np.mean([a.success and a.alone for a in online]))
 
     def again(self, account: EpisodeAccount) -> bool:
         """Return whether an episode tries the same task again from where its actor's last try ended."""

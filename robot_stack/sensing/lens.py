@@ -27,6 +27,10 @@ TANGENTIAL = slice(2, 4)
 """p1 and p2 among the coefficients, of all models but that of a fisheye."""
 
 
+EXACT = (cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, 100, 1e-12)
+"""OpenCV's own few steps leave a third of a pixel at the edges of a usual webcam."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lens:
     """A lens in front of an image of a certain size.
@@ -38,6 +42,7 @@ class Lens:
         model: "plumb_bob", "rational_polynomial" or "equidistant", as sensor_msgs calls them.
         distortion: k1, k2, p1, p2, k3 and, of a rational polynomial, k4, k5, k6; k1 to k4 of a fisheye.
         error_px: Root mean square of what a calibration left over.
+        flip: How the camera's images were turned into those that are seen, "none" or "rotate_180".
     """
 
     width_px: int
@@ -47,6 +52,7 @@ class Lens:
     model: str = "plumb_bob"
     distortion: tuple[float, ...] = (0.0,) * 5
     error_px: float = 0.0
+    flip: str = "none"
 
     @classmethod
     def of(cls, config: CameraLens) -> Lens:
@@ -60,9 +66,11 @@ class Lens:
         return np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
 
     @property
-    def height_rad(self) -> float:
-        """Return the angle between the rays of the first and the last row, without distortion."""
-        return 2.0 * math.atan(self.height_px / 2.0 / self.focal_px[1])
+    def vertical_view_rad(self) -> float:
+        """Return the angle between the middles of the upper and the lower edge, distortion and all."""
+        column = self.centre_px[0]
+        ends = self.directions(np.array([[column, -0.5], [column, self.height_px - 0.5]]))
+        return float(np.arctan(ends[1, 1]) - np.arctan(ends[0, 1]))
 
     def section(self) -> dict[str, Any]:
         """Return the lens as a cell's file has it, to a thousandth of a pixel."""
@@ -74,6 +82,7 @@ class Lens:
             "model": self.model,
             "distortion": [round(value, 7) for value in self.distortion],
             "error_px": round(self.error_px, 3),
+            "flip": self.flip,
         }
 
     def resized(self, width_px: int, height_px: int) -> Lens:
@@ -101,6 +110,7 @@ class Lens:
             self,
             centre_px=(self.width_px - 1 - self.centre_px[0], self.height_px - 1 - self.centre_px[1]),
             distortion=tuple(distortion),
+            flip="none" if self.flip == "rotate_180" else "rotate_180",
         )
 
     def framed(self, framing: Framing) -> Lens:
@@ -130,9 +140,9 @@ class Lens:
         """Return where a pinhole of focal length 1 would see what is seen at pixels, float64, shape (N, 2)."""
         points, coefficients = np.asarray(pixels, np.float64).reshape(-1, 1, 2), np.array(self.distortion)
         if self.model == "equidistant":
-            seen = cv2.fisheye.undistortPoints(points, self.matrix, coefficients)
+            seen = cv2.fisheye.undistortPoints(points, self.matrix, coefficients, criteria=EXACT)
         else:
-            seen = cv2.undistortPoints(points, self.matrix, coefficients)
+            seen = cv2.undistortPoints(points, self.matrix, coefficients, None, None, None, EXACT)
         return np.asarray(seen, np.float64).reshape(-1, 2)
 
 
@@ -150,7 +160,7 @@ def read_calibration(text: str, flip: str) -> Lens:
         raise SpecError(f"flip is {flip!r}, must be 'none' or 'rotate_180': no lens makes a mirrored image")
     try:
         said = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
+    except (YAMLError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise SpecError(f"calibration is no YAML ({why}), must be as ROS writes it; calibrate anew") from error
     if not isinstance(said, dict):
@@ -158,7 +168,7 @@ def read_calibration(text: str, flip: str) -> Lens:
     width, height = (_whole(said, key) for key in ("image_width", "image_height"))
     matrix = _numbers(said, "camera_matrix")
     model = said.get("distortion_model", "plumb_bob")
-    if model not in COEFFICIENTS:
+    if not isinstance(model, str) or model not in COEFFICIENTS:
         raise SpecError(f"distortion_model is {model!r}, must be one of {sorted(COEFFICIENTS)}; calibrate with one")
     distortion = _numbers(said, "distortion_coefficients")
     if len(matrix) != 9:
@@ -192,7 +202,7 @@ def _numbers(said: dict[str, Any], key: str) -> tuple[float, ...]:
     data = held.get("data") if isinstance(held, dict) else None
     try:
         numbers = tuple(map(float, data if isinstance(data, list) else [math.nan]))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = (math.nan,)
     if not all(map(math.isfinite, numbers)):
         raise SpecError(f"{key} is {held!r}, must have numbers under data; is this a calibration that ROS wrote?")

@@ -53,13 +53,15 @@ class ActionRow:
 
     Attributes:
         executed: What the robot did after arbiter and safety filter, float32, shape (A,), unitless in [-1, 1].
-        proposed: The policy's own action at t, same shape, even if overridden; zeros if there was no policy.
+        proposed: The policy's own action at t, same shape, even if overridden; zeros if there was no policy, see
+            `params_version`.
         human: The human's requested action, same shape; zeros where no human was engaged.
         source: Who produced `executed`; a human's if one of several arms was in a hand.
         sources: With several arms, who moved each, in the order of the spec; empty with one.
         gripper_pressed: True if the human used a gripper in this step.
         clipped: True if the safety filter changed the request.
-        params_version: Version of the policy parameters behind `proposed`, 0 for none.
+        params_version: Version of the policy parameters behind `proposed`, 0 for none: the base policy led in the
+            policy's place, or there is no policy.
         params_age_s: Age of those parameters at t, in seconds.
     """
 

@@ -16,6 +16,7 @@ from robot_stack.rollout.base.cell import CellWithBase, with_base
 from robot_stack.rollout.base.policy import BasePolicy
 from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, LoopLimits
 from robot_stack.rollout.episode_runner import episode_id
+from robot_stack.runs.statistics import EpisodeAccount
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.help import Meanwhile
@@ -204,4 +205,30 @@ def test_a_base_leads_in_the_policys_place_once_nobody_has_answered_its_request(
     assert policy.void == [False] * (began + 1) + [True] * (19 - began)
     assert outcome.help is not None
     assert outcome.help.requests[0].base_s == pytest.approx((20 - began) * WITH_BASE.period_s)
-    assert outcome.human_steps == 0
+    assert (outcome.human_steps, outcome.base_steps) == (0, 20 - began)
+    assert [row.params_version for row in rows] == [policy.version] * began + [0] * (20 - began)
+    account = EpisodeAccount(header=header)
+    for step in sink.steps:
+        account.add(step)
+    assert (account.base_steps, account.alone) == (20 - began, False)
+    assert account.row(10.0, "").base_steps == 20 - began
+
+
+@pytest.mark.parametrize("wrong", ["old", "nan"])
+def test_where_the_policy_may_not_act_the_base_does_not_either(wrong: str) -> None:
+    class Lost(Idle):
+        def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+            action = super().act(observation, deterministic=deterministic, interrupted=interrupted)
+            lost = len(self.void) > 15
+            self.age_s = 100.0 if lost and wrong == "old" else 0.0
+            return np.full(3, np.nan, np.float32) if lost and wrong == "nan" else action
+
+    based, cell = cell_with(Scripted())
+    asker = Asker(AskingConfig(stall_s=0.5, sustain_s=0.0, base_after_s=0.5), WITH_BASE.period_s)
+    limits = LoopLimits(episode_steps=20, max_params_age_s=10.0)
+    header = header_of(episode_id(1, EpisodeKind.ONLINE, "a"), EpisodeKind.ONLINE, seed=1)
+    outcome = ControlLoop(based, WITH_BASE, cell, limits, asker).run_episode(
+        header, Lost(), ListSink(), scores=StuckScores()
+    )
+    assert len(cell.sent) == 15, "nothing is sent: the safety filter holds"
+    assert outcome.base_steps == 15 - next(tick for tick, action in enumerate(cell.sent) if action.any())

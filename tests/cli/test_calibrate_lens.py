@@ -74,7 +74,7 @@ def measured_with(cell: Path, lens: Lens | None) -> dict[str, Any]:
     camera = Pose.from_rotation(np.array([0.5, 0.1, 0.6]), Rotation.from_euler("x", 3.0))
     views = [(find_corners(draw(place), BOARD), SIZE) for place in PLACES]
     arm = [camera @ place for place in PLACES]  # the board is held where the tool is
-    return dict(measuring.mounted(options, load_run("fr3_table"), arm, views).edits)
+    return dict(measuring.place_and_lens(options, load_run("fr3_table"), arm, views).edits)
 
 
 def test_views_of_a_board_tell_where_a_camera_is_and_its_lens(own_files) -> None:

@@ -229,6 +229,14 @@ BETWEEN: list[tuple[str, str, str, str, str, str]] = [
     (FR3, TABLE, "model: realsense_d405", "model: sim_wrist", "cell.cameras.wrist.model", "name another model"),
     (FR3, TABLE, "left: 128, height", "left: 328, height", "roi_px", "make it smaller or move it"),
     (FR3, TABLE, "model: realsense_d405", f"model: realsense_d405\n    {LENS}", "cameras.wrist.lens", "at that size"),
+    (
+        FR3,
+        TABLE,
+        "model: realsense_d405",
+        f"model: realsense_d405\n    {LENS.replace('360', '480')[:-1]}, flip: rotate_180}}",
+        "cameras.wrist.lens",
+        "calibrate anew",
+    ),
     (PEG, CELL, "{model: sim_front}", f"{{model: sim_front, {LENS}}}", "cell.cameras.front.lens", "delete it"),
     (UR5E, DESK, '"A1B2C3D4"', '"5D3C1B6F"', "cameras.front.serial", "give each camera its own"),
     (

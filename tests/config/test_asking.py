@@ -31,6 +31,7 @@ def test_a_run_asks_for_nothing_unless_told_to() -> None:
         ("run.asking.hold_s=0", "asking.hold_s: input should be greater than 0"),
         ("run.asking.base_after_s=0", "asking.base_after_s: input should be greater than 0"),
         ("run.asking.base_after_s=3", "asking.base_after_s: input is 3 in a run without a base policy, must be null"),
+        ("run.asking={hold: true, base_after_s: 3}", "base_after_s is 3, must be at least hold_s (10) with hold"),
         ("run.asking.least_evidence=1", "asking.least_evidence"),
         ("run.asking.memory=3", "asking.memory"),
         ("run.asking.stall_s=-1", "asking.stall_s"),

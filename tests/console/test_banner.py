@@ -72,7 +72,8 @@ STUCK = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for
         ({}, "The policy is stuck: No progress for 2.1 s; see what it is stuck at. It goes on meanwhile.",
          "hold SPACE or a pad, and steer, or let it go on: 'dismiss' (X)."),
         ({"help": replace(STUCK, meanwhile=Meanwhile.NOBODY)}, "It keeps the arm still meanwhile.", "'dismiss' (X)"),
-        ({"help": replace(STUCK, meanwhile=Meanwhile.BASE)}, "so the base policy leads the arm meanwhile.", "SPACE"),
+        ({"help": replace(STUCK, meanwhile=Meanwhile.BASE)}, "so the base policy leads the arm meanwhile.",
+         "back to the policy"),
         ({"rights": replace(REAL, dismiss=False)}, "is stuck", "take the device, or let it go on by that device."),
     ],
 )  # fmt: skip

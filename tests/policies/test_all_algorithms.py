@@ -125,7 +125,7 @@ def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
         for number in range(stop):
             first.update(case.batch(number))
         if isinstance(first, WatchesEpisodes):
-            first.episode_ended(success=True, human_steps=0)
+            first.episode_ended(success=True, alone=True)
         other.load_state_dict(through_a_file(first.state_dict()))
         assert other.updates == stop
         for number in range(stop, stop + 5):

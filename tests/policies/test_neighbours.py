@@ -151,9 +151,9 @@ def test_guide_acts_first_and_the_learned_policy_then() -> None:
 def test_published_guide_steps_follow_how_episodes_end() -> None:
     config = JumpStartConfig(**SMALL, guide_updates=1, pretrain_updates=1, guide_steps=10, stages=2, window=1)
     learner = JumpStartLearner(SPEC, config, seed=0)
-    learner.episode_ended(success=True, human_steps=3)
+    learner.episode_ended(success=True, alone=False)
     helped = float(learner.actor_tensors()["guide_steps"])
-    learner.episode_ended(success=True, human_steps=0)
+    learner.episode_ended(success=True, alone=True)
     alone = float(learner.actor_tensors()["guide_steps"])
     assert (helped, alone) == (5.0, 0.0)  # the first stage has nothing to be held against
 

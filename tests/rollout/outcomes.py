@@ -16,6 +16,6 @@ def outcome(
 ) -> EpisodeOutcome:
     header = EpisodeHeader(episode_id="0", kind=kind, task="t", actor="a", started_unix_s=0.0)
     return EpisodeOutcome(
-        header=header, end=end, steps=1, human_steps=0, declared=False, refused=False, operator=operator, truth=truth,
-        duration_s=0.1, ticks=TickRecord(),
+        header=header, end=end, steps=1, human_steps=0, base_steps=0, declared=False, refused=False, operator=operator,
+        truth=truth, duration_s=0.1, ticks=TickRecord(),
     )  # fmt: skip

@@ -55,9 +55,13 @@ def test_a_makers_calibration_is_read_as_opencv_means_it() -> None:
     lens = read_calibration(USB_CAM, "none")
     np.testing.assert_allclose(lens.matrix, K)
     np.testing.assert_allclose(lens.project(POINTS_M), seen(), atol=1e-9)
-    np.testing.assert_allclose(lens.directions(seen()), POINTS_M[:, :2] / POINTS_M[:, 2:], atol=1e-4)
+    np.testing.assert_allclose(lens.directions(seen()), POINTS_M[:, :2] / POINTS_M[:, 2:], atol=1e-9)
+    edges = np.array([[0.0, 0.0], [0.0, 240.0], [60.0, 60.0], [639.0, 479.0], [320.0, 0.0]])
+    rays = np.column_stack([lens.directions(edges), np.ones(len(edges))])
+    np.testing.assert_allclose(lens.project(rays), edges, atol=1e-3)
     assert (lens.width_px, lens.height_px, lens.model) == (640, 480, "plumb_bob")
-    assert 2 * math.atan(240 / 437.3) == pytest.approx(lens.height_rad, abs=1e-3)
+    assert math.degrees(lens.vertical_view_rad) == pytest.approx(64.2, abs=0.5), "57.5 degrees without distortion"
+    assert FISHEYE.vertical_view_rad == pytest.approx(480 / 302, rel=0.03)
 
 
 @pytest.mark.parametrize("flip", ["none", "rotate_180"])
@@ -115,6 +119,9 @@ def test_a_lens_comes_back_from_the_cells_file(lens: Lens) -> None:
         (("[438.783367", "[.nan"), "camera_matrix is .* must have numbers under data"),
         (("[438.783367", "[wide"), "camera_matrix is .* must have numbers under data"),
         (("[438.783367", "[0.0"), "focal lengths are 0 and 437.303 pixels, must be above 0"),
+        (("plumb_bob", "[plumb_bob]"), "distortion_model is .* must be one of"),
+        (("camera_name: test_camera", "calibrated: 2024-13-40"), "calibration is no YAML"),
+        (("[438.783367", "[" + "9" * 400), "camera_matrix is .* must have numbers under data"),
         (("image_width: 640", "image_width: [640"), "calibration is no YAML .* calibrate anew"),
     ],
 )
@@ -124,7 +131,7 @@ def test_what_is_no_calibration_is_refused_by_its_key(change: tuple[str, str], m
         read_calibration(USB_CAM.replace(*change), "none")
 
 
-@pytest.mark.parametrize("text", ["", "- 1\n", "a calibration", "\x00"])
+@pytest.mark.parametrize("text", ["", "- 1\n", "a calibration", "\x00", "[" * 5000])
 def test_a_file_of_another_kind_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"calibration (has no keys|is no YAML)"):
         read_calibration(text, "none")

@@ -9,14 +9,14 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robot_stack.cli.cell.own_cell import Enter, own_cell, say
-from robot_stack.config.camera import LiveCameraConfig
+from robot_stack.config.camera import LiveCameraConfig, SimCameraConfig
 from robot_stack.config.files.edit import Edits
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.taught_box import box_of
@@ -204,10 +204,10 @@ def _extrinsics(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
                 views.append(view[1:])
 
     _watch(options, resolved, look)
-    return mounted(options, resolved, arm, views)
+    return place_and_lens(options, resolved, arm, views)
 
 
-def mounted(
+def place_and_lens(
     options: CalibrateOptions,
     resolved: ResolvedRun,
     arm: Sequence[Pose],
@@ -230,7 +230,8 @@ def mounted(
         lens = Lens.of(known).resized(width_px, height_px)
     else:
         lens = find_lens([corners for corners, _ in views], (height_px, width_px))
-    boards = [pose_of_board(corners, lens)[0] for corners, _ in views]
+    found = [pose_of_board(corners, lens) for corners, _ in views]
+    boards, off_px = [board for board, _ in found], math.sqrt(sum(error**2 for _, error in found) / len(found))
     mounting = find_mounting(arm, boards, "hand" if options.mounted == "hand" else "base")
     pose = mounting.T_parent_camera
     mount = {
@@ -242,10 +243,12 @@ def mounted(
     }
     text = (
         f"{options.camera}: {len(views)} views agree within {mounting.error_m * 1e3:.1f} mm and "
-        f"{math.degrees(mounting.error_rad):.2f} degrees; lens {lens.error_px:.2f} px"
+        f"{math.degrees(mounting.error_rad):.2f} degrees; the board lies within {off_px:.2f} px of where "
+        + ("the lens of the cell's file sees it; delete `lens` there to find it anew" if known else "its lens sees it")
     )
     part = ("cameras", options.camera)
-    section = lens.resized(config.width_px, config.height_px).section()
+    flip = config.flip if isinstance(config, LiveCameraConfig) else "none"
+    section = replace(lens.resized(config.width_px, config.height_px), flip=flip).section()
     return Measured(edits={(*part, "mount"): mount} | ({} if known else {(*part, "lens"): section}), text=text)
 
 
@@ -256,6 +259,8 @@ def _lens(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"{options.file} cannot be read ({error}), must be a calibration that ROS wrote") from error
     config = resolved.cameras[options.camera]
+    if isinstance(config, SimCameraConfig):
+        raise SpecError(f"camera {options.camera} is simulated, must be a real one: the simulator tells how it draws")
     lens = read_calibration(text, config.flip if isinstance(config, LiveCameraConfig) else "none")
     said = (
         f"{options.camera}: {lens.model}, focal lengths {lens.focal_px[0]:.1f} and {lens.focal_px[1]:.1f} px of "

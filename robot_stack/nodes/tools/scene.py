@@ -251,8 +251,8 @@ class SceneNode(Node):
             return None
         arm = mount.arm or next(iter(self._run.arms))
         parent = self._bases[arm] if mount.parent == "base" else self._tools.get(arm)
-        lens = self._run.cell.cameras[camera].lens
-        fov_rad = FOV_RAD if lens is None else Lens.of(lens).framed(Framing.of(self._run.cameras[camera])).height_rad
+        lens, framing = self._run.cell.cameras[camera].lens, Framing.of(self._run.cameras[camera])
+        fov_rad = FOV_RAD if lens is None else Lens.of(lens).framed(framing).vertical_view_rad
         return None if parent is None else (parent @ _pose_of(mount), fov_rad)
 
     def _on_mode(self, msg: String) -> None:

@@ -79,7 +79,7 @@ class Asker:
         self.request: HelpRequest | None = None
         self.account = HelpAccount()
         self._began_ns = now_ns
-        self._asked_ns = 0
+        self._waited_s = 0.0
         self._in_hand = self._moved = self._helped = False
         self._incident.begin()
         self._begin_stretch()
@@ -96,7 +96,7 @@ class Asker:
             return
         if self.request is not None:
             self.account.asked_s += self._period_s
-        if self.led_by_base:
+        if self.led_by_base and source is Source.POLICY:
             self.account.requests[-1].base_s += self._period_s
         if self._in_hand:
             self._in_hand = False
@@ -114,11 +114,10 @@ class Asker:
 
     def look(self, moment: Moment) -> None:
         """Take in a tick at which the policy has the arm; may open a request, withdraw it, or give up waiting."""
-        after_s = self._config.base_after_s
-        if self.request is not None and after_s is not None and moment.now_ns - self._asked_ns >= after_s * NS:
-            self._hand_to_base()
+        if self.request is not None:
+            self._waited_s += self._period_s
         if self.holding:  # what the signals say now is of an arm that is kept still
-            if moment.now_ns - self._asked_ns >= self._config.hold_s * NS:
+            if self._waited_s >= self._config.hold_s:
                 self._go_on()
             return
         values = {signal.kind: signal.value(moment) for signal in self._signals}
@@ -131,6 +130,9 @@ class Asker:
         elif not self._incident.open and self.request is not None:
             self._close(HelpEnd.WITHDRAWN, moment.now_ns)
             self._asked = False
+        after_s = self._config.base_after_s
+        if self.request is not None and after_s is not None and self._waited_s >= after_s:
+            self._hand_to_base()
 
     def end(self, end: EndReason, now_ns: int) -> None:
         """Take in how the episode ended, and learn from it."""
@@ -190,6 +192,9 @@ class Asker:
             self._close(HelpEnd.TAKEN, now_ns, needed=True)
 
     def _dismiss(self, now_ns: int) -> None:
+        if self.led_by_base:  # the policy gets the arm back: that says nothing of whether it needed help
+            self._close(HelpEnd.DISMISSED, now_ns)
+            return
         self._calibrator.learn(self._asked_peaks, needed=False)
         self._close(HelpEnd.DISMISSED, now_ns, needed=False)
 
@@ -198,7 +203,7 @@ class Asker:
         reason = HelpReason(kind=judgement.kind, text=signal.words(values[judgement.kind]))
         meanwhile = Meanwhile.NOBODY if self._config.hold else Meanwhile.POLICY
         self.request = HelpRequest(reason=reason, meanwhile=meanwhile)
-        self._asked_ns = now_ns
+        self._waited_s = 0.0
         self._asked, self._asked_peaks = True, self._recent_peaks()
         self.account.requests.append(
             AskedHelp(

@@ -237,7 +237,7 @@ def test_a_request_that_nobody_answers_hands_the_arm_to_the_base() -> None:
     assert 0.0 < waiting.asker.account.requests[0].base_s <= 0.5
 
 
-@pytest.mark.parametrize("hold_s", [0.5, 10.0])
+@pytest.mark.parametrize("hold_s", [0.5, 2.0])
 def test_the_base_comes_after_the_arm_was_kept_still_too(hold_s: float) -> None:
     held = episode(ALONE.model_copy(update={"hold": True, "hold_s": hold_s})).go(14)
     assert held.asker.holding
@@ -268,6 +268,26 @@ def test_an_episode_that_the_base_saved_says_nothing_of_whether_help_was_needed(
     lost = episode(ALONE).go(40).end(EndReason.TIMEOUT)
     assert counts(lost.asker) == (1, 0)
     assert lost.asker.account.requests[0].needed
+
+
+def test_what_the_safety_filter_holds_is_no_time_without_an_answer_and_no_time_that_the_base_led() -> None:
+    held = episode(ALONE).go(14)
+    held.go(50, source=Source.HOLD)
+    held.go(5)
+    assert held.asker.request is not None
+    assert not held.asker.led_by_base
+    held.go(20)
+    assert held.asker.led_by_base
+    led_s = held.asker.account.requests[0].base_s
+    held.go(30, source=Source.HOLD)
+    assert held.asker.account.requests[0].base_s == led_s
+
+
+def test_a_base_that_is_sent_away_teaches_nothing() -> None:
+    led = episode(ALONE).go(40).go(1, events=["dismiss"])
+    assert led.asker.account.requests[0].end is HelpEnd.DISMISSED
+    assert led.asker.account.requests[0].needed is None
+    assert counts(led.asker) == (0, 0)
 
 
 def test_the_base_waits_anew_for_each_request() -> None:
