@@ -162,6 +162,8 @@ def _step(spec: Spec, name: str, index: int, *, last: bool) -> Step:
         episode_id=name,
         index=index,
         observation=Observation(images=images, proprio=np.zeros(spec.proprio_size, np.float32), stamp_ns=index),
-        action=None if last else ActionRow(executed=still, proposed=still, human=still, source=Source.POLICY),
+        action=None
+        if last
+        else ActionRow(executed=still, proposed=still, human=still, source=Source.POLICY, params_version=1),
         end=EndReason.TIMEOUT if last else None,
     )

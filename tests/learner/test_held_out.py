@@ -96,7 +96,7 @@ class Asked:
             last = t == len(sources)
             action = None if last else ActionRow(
                 executed=executed * ones, proposed=proposed * ones, human=executed * ones, source=sources[t],
-                gripper_pressed=pressed,
+                gripper_pressed=pressed, params_version=1,
             )  # fmt: skip
             images = {c.name: np.zeros(c.shape, np.uint8) for c in self.spec.cameras}
             seen = replace(bench.observation_of(t), images=images)

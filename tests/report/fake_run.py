@@ -162,7 +162,7 @@ def _steps(spec: Spec, name: str, play: Played, kind: EpisodeKind, rng: np.rando
                 human=still,
                 source=play.sources[t],
                 clipped=t % 11 == 0,
-                params_version=t,
+                params_version=max(1, t),
             )
         shown = {camera: image + np.uint8(t % 40) for camera, image in images.items()}
         seen = Observation(

@@ -79,6 +79,14 @@ def test_who_is_asked_turns_round_looks_and_helps_a_policy_that_is_stuck() -> No
     assert watch.operator.attended_s == pytest.approx(STUCK_S + 0.4, abs=0.1)
 
 
+def test_who_is_looking_looks_on_when_the_request_says_something_new() -> None:
+    watch = Watch()
+    watch.call()
+    watch.go(TURN_NS / 1e9 + STUCK_S - 0.2)
+    watch.call()
+    assert took_over(watch.go(0.6)), "as late as without the second call"
+
+
 def test_who_finds_nothing_wrong_lets_the_policy_go_on_and_looks_away() -> None:
     watch = Watch()
     watch.go(1.0)
