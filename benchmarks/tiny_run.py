@@ -68,6 +68,7 @@ def steps_of(
         last = index == actions
         source = sources[index] if index < len(sources) else Source.POLICY
         executed = rng.uniform(-1, 1, spec.action_size).astype(np.float32)
+        row = ActionRow(executed=executed, proposed=executed, human=executed, source=source, params_version=1)
         yield Step(
             episode_id=episode_id,
             index=index,
@@ -76,7 +77,7 @@ def steps_of(
                 proprio=rng.uniform(-0.1, 0.1, spec.proprio_size).astype(np.float32),
                 stamp_ns=index * round(1e9 * spec.period_s),
             ),
-            action=None if last else ActionRow(executed=executed, proposed=executed, human=executed, source=source),
+            action=None if last else row,
             end=end if last else None,
         )
 

@@ -69,14 +69,11 @@ class Hand:
         Raises:
             PageError: If it is too old to be believed, and nothing is lost by that: the arm is not in the hand.
         """
-        late_ms = self._clock.late_ms(move.t_ms, now_ns / 1e6)
-        late = late_ms > LATEST_MS
+        late = self._clock.late_ms(move.t_ms, now_ns / 1e6) > LATEST_MS
         if (late or not move.live) and self.holds:
             return self._gone()
         if late:
-            raise PageError(
-                f"page is {late_ms:.0f} ms late (limit {LATEST_MS:.0f}), network or machine is too busy; drive later"
-            )
+            raise PageError(f"page is more than {LATEST_MS:.0f} ms late, network or machine is too busy; drive later")
         self.holds = move.live and "deadman" in move.pressed
         return page_packet(move.axes, move.pressed if move.live else ())
 

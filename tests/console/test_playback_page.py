@@ -202,6 +202,8 @@ def test_a_refusal_takes_no_place_of_a_stop_that_is_not_confirmed(running, addre
     says(page, "#notice", "STOP is not confirmed")
     running.server.notice("the first refusal")
     running.server.notice("the second refusal")
+    for _ in range(9):
+        running.server.notice("the second refusal")  # one that is said again and again leaves the others their place
     page.keyboard.press("Escape")
     says(page, "#hold", "NOT CONFIRMED")
     says(page, "#notice", "HOLD is not confirmed")

@@ -15,10 +15,10 @@ export class Notices {
   // of what the operator has just done: beside a doubt, at once
   say(text) { this.show([this.doubt(), text].filter(Boolean).join(" ")); }
 
-  // of anything else: after the doubt
+  // of anything else: after the doubt, once
   later(text) {
-    if (this.doubt()) this.waiting = [...this.waiting, text].slice(-MOST_WAITING);
-    else this.show(text);
+    if (!this.doubt()) this.show(text);
+    else if (!this.waiting.includes(text)) this.waiting = [...this.waiting, text].slice(-MOST_WAITING);
   }
 
   // call it often: a doubt has come, changed or gone
