@@ -117,8 +117,7 @@ class ScriptedOperator:
 
     def call(self, on: bool, now_ns: int) -> None:
         """Tell the operator that the policy asks for help, or that it no longer does."""
-        again = on and self._called_ns is not None
-        if again:
+        if on and self._called_ns is not None:
             return  # the request is open as before: what has changed is who leads the arm meanwhile
         self._called_ns = now_ns if on else None
         if on and self._on_request:

@@ -318,7 +318,7 @@ def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _lenses(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Refuse the lens of an image with other proportions than the camera's, and one of a camera that is drawn."""
+    """Refuse a lens that cannot be the camera's: of a simulated one, of images turned otherwise or of another shape."""
     for name, mounted in resolved.cell.cameras.items():
         camera, lens = resolved.cameras[name], mounted.lens
         if lens is None:

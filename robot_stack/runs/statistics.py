@@ -55,11 +55,7 @@ class EpisodeAccount:
             header=episode.header,
             steps=len(source),
             human_steps=int(held.sum()),
-            base_steps=int(
-                ((source == Source.POLICY) & (arrays["params_version"] == 0)).sum()
-                if episode.header.kind is EpisodeKind.ONLINE
-                else 0
-            ),
+            base_steps=int(led_by_base(episode.header.kind, source, arrays["params_version"]).sum()),
             interventions=int((held & ~before).sum()),
             clipped=int(arrays["clipped"].sum()),
             end=episode.end,
@@ -77,8 +73,7 @@ class EpisodeAccount:
         source = step.action.source
         self.steps += 1
         self.human_steps += source in IN_HAND
-        online = self.header.kind is EpisodeKind.ONLINE
-        self.base_steps += online and source is Source.POLICY and step.action.params_version == 0
+        self.base_steps += int(led_by_base(self.header.kind, source, step.action.params_version))
         self.interventions += source in IN_HAND and self._source not in IN_HAND
         self.clipped += step.action.clipped
         self.params_version = max(self.params_version, step.action.params_version)
@@ -146,6 +141,11 @@ class EpisodeAccount:
             progress_max=self.max_progress,
             reward_version=reward_version,
         )
+
+
+def led_by_base(kind: EpisodeKind, source: np.ndarray | int, params_version: np.ndarray | int) -> np.ndarray:
+    """Return True for the steps of online training that the base policy led in the policy's place, see `ActionRow`."""
+    return np.logical_and(source == Source.POLICY, params_version == 0) & (kind is EpisodeKind.ONLINE)
 
 
 def balanced(demos: Sequence[EpisodeAccount], task_ids: Sequence[str]) -> list[EpisodeAccount]:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robot_stack.cli.cell.own_cell import Enter, own_cell, say
-from robot_stack.config.camera import LiveCameraConfig, SimCameraConfig
+from robot_stack.config.camera import SimCameraConfig
 from robot_stack.config.files.edit import Edits
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.taught_box import box_of
 from robot_stack.processes.table import namespace_of
 from robot_stack.sensing.charuco import Board, Corners, find_corners, find_lens, pose_of_board
 from robot_stack.sensing.crop import Roi, propose_roi, scaled
+from robot_stack.sensing.framing import Framing
 from robot_stack.sensing.hand_eye import find_mounting
 from robot_stack.sensing.lens import Lens, read_calibration
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
@@ -247,9 +248,8 @@ def place_and_lens(
         + ("the lens of the cell's file sees it; delete `lens` there to find it anew" if known else "its lens sees it")
     )
     part = ("cameras", options.camera)
-    flip = config.flip if isinstance(config, LiveCameraConfig) else "none"
-    section = replace(lens.resized(config.width_px, config.height_px), flip=flip).section()
-    return Measured(edits={(*part, "mount"): mount} | ({} if known else {(*part, "lens"): section}), text=text)
+    whole = replace(lens.resized(config.width_px, config.height_px), flip=Framing.of(config).flip)
+    return Measured(edits={(*part, "mount"): mount} | ({} if known else {(*part, "lens"): whole.section()}), text=text)
 
 
 def _lens(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
@@ -261,7 +261,7 @@ def _lens(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
     config = resolved.cameras[options.camera]
     if isinstance(config, SimCameraConfig):
         raise SpecError(f"camera {options.camera} is simulated, must be a real one: the simulator tells how it draws")
-    lens = read_calibration(text, config.flip if isinstance(config, LiveCameraConfig) else "none")
+    lens = read_calibration(text, Framing.of(config).flip)
     said = (
         f"{options.camera}: {lens.model}, focal lengths {lens.focal_px[0]:.1f} and {lens.focal_px[1]:.1f} px of "
         f"{lens.width_px}x{lens.height_px}"
