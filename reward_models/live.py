@@ -13,6 +13,9 @@ from torch import Tensor
 
 from reward_models.classifier.model import ClassifierReport, SuccessClassifier
 from reward_models.classifier_gated import ClassifierGatedModel, labelled
+from reward_models.expression import model as expression
+from reward_models.expression.config import ExpressionConfig
+from reward_models.expression.model import SEEN, ExpressionModel
 from reward_models.model_per_task import TaskModel
 from reward_models.otr import model as otr
 from reward_models.otr.config import OtrConfig
@@ -24,6 +27,7 @@ from robot_stack import plugins
 from robot_stack.plugins import Part, Registry
 from robot_stack.types.errors import ConfigError, RewardError
 
+ValueT = TypeVar("ValueT")
 LiveT = TypeVar("LiveT", bound=LiveRewardConfig)
 LiveT_contra = TypeVar("LiveT_contra", contravariant=True)
 OnStep = Callable[[int, int, float], None]
@@ -106,12 +110,32 @@ def _restore_progress(tensors: Mapping[str, Tensor], texts: Mapping[str, str], c
     return ClassifierGatedModel(progress, classifier)
 
 
-def _under(prefix: str, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _under(prefix: str, named: Mapping[str, ValueT]) -> dict[str, ValueT]:
     return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+
+
+def _fit_expression(
+    episodes: Sequence[ScoredEpisode], config: ExpressionConfig, *, text: str, seed: int, on_step: OnStep
+) -> tuple[ExpressionModel, FitReport, ClassifierReport | None]:
+    seen, judged = None, None
+    if config.reads_scores:
+        seen, _, judged = _fit_progress(episodes, config, text=text, seed=seed, on_step=on_step)
+    model = expression.written(episodes, config, text=text, seen=seen)
+    return model, expression.judge(model, episodes, on_step), judged
+
+
+def _restore_expression(
+    tensors: Mapping[str, Tensor], texts: Mapping[str, str], config: ExpressionConfig
+) -> ExpressionModel:
+    seen = None
+    if config.reads_scores:
+        seen = _restore_progress(_under(SEEN, tensors), _under(SEEN, texts), config)
+    return expression.restore(tensors, texts, config, seen=seen)
 
 
 PROGRESS = LiveModel(config=ProgressConfig, fit=_fit_progress, restore=_restore_progress)
 OTR = LiveModel(config=OtrConfig, fit=otr.fit, restore=otr.restore)
+EXPRESSION = LiveModel(config=ExpressionConfig, fit=_fit_expression, restore=_restore_expression)
 
 LIVE_MODELS: Registry[LiveModel[Any]] = Registry(plugins.LIVE_REWARD_MODELS, LiveModel)
 

@@ -117,7 +117,11 @@ ALGORITHMS = Kind(
 LIVE_REWARD_MODELS = Kind(
     what="live reward model",
     group="robot_stack.live_reward_models",
-    builtin={"progress": "reward_models.live:PROGRESS", "otr": "reward_models.live:OTR"},
+    builtin={
+        "expression": "reward_models.live:EXPRESSION",
+        "otr": "reward_models.live:OTR",
+        "progress": "reward_models.live:PROGRESS",
+    },
 )
 REWARD_MODELS = Kind(
     what="reward model",

@@ -21,7 +21,7 @@ from reward_models.metrics import clock_scores, mean_voc
 from reward_models.otr.config import OtrConfig
 from reward_models.otr.transport import costs_between, transport
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
-from reward_models.progress.fit import DONE_KNOWN, FitReport
+from reward_models.progress.fit import DONE_KNOWN, FitReport, standard
 from reward_models.progress.model import FrameScores, plain_columns
 from robot_stack.types.errors import RewardError
 
@@ -163,9 +163,7 @@ def fit(
 
 def _arrays(successes: Sequence[ScoredEpisode], references: Sequence[ScoredEpisode]) -> dict[str, np.ndarray]:
     known, thumbnails = np.concatenate([episode.frames for episode in successes]), successes[0].thumbnails
-    mean, scale = known.mean(axis=0), 1 / np.maximum(known.std(axis=0), 1e-3)
-    for start, stop in thumbnails:
-        mean[start:stop], scale[start:stop] = 0.0, 1.0
+    mean, scale = standard(known, thumbnails)
     plain = plain_columns(known.shape[1], thumbnails)
 
     def read(frames: np.ndarray) -> np.ndarray:

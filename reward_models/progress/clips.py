@@ -105,6 +105,7 @@ class ScoredEpisode:
         stage_starts: First frame of each stage of the task, if an operator has marked them in this success.
         progress: True progress per frame of a success, shape (T+1,), where it is known better than by the clock.
         thumbnails: Columns [start, stop) of the thumbnail of each camera in `frames`; none where there are none.
+        parts: Name, start and stop of the columns of each part of proprio in `frames`.
         ruled_out: Frames of a failure that cannot be called done whatever is learned, bool, shape (T+1,): nothing is
             learned from them, so that they do not make a model doubt successes; None if there are none.
         name: By which orders name it; "" where none does.
@@ -118,6 +119,7 @@ class ScoredEpisode:
     stage_starts: tuple[int, ...] = ()
     progress: np.ndarray | None = None
     thumbnails: tuple[tuple[int, int], ...] = ()
+    parts: tuple[tuple[str, int, int], ...] = ()
     ruled_out: np.ndarray | None = None
     name: str = ""
     orders: tuple[Order, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -34,6 +35,14 @@ class LiveRewardConfig(BaseModel):
     def for_refit(self) -> Self:
         """Return the settings of a fit during online training, beside which the policy learns."""
         return self
+
+    def mistakes(self, parts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+        """Return the settings that do not fit a run, and what is wrong with each.
+
+        Args:
+            parts: Numbers of each part of its proprio.
+        """
+        return iter(())
 
 
 class ProgressConfig(LiveRewardConfig):

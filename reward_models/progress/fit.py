@@ -22,7 +22,7 @@ from reward_models.progress.clips import (
     done_labels,
     prefix_indices,
 )
-from reward_models.progress.common_look import CommonLook
+from reward_models.progress.common_look import Columns, CommonLook
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
@@ -90,7 +90,7 @@ def fit(
     inputs = episodes[0].frames.shape[1]
     model = ProgressModel(inputs, config, text=text, thumbnails=episodes[0].thumbnails)
     if start is None:
-        model.mean, model.scale = _standard(model, np.concatenate([e.frames for e in training]))
+        model.mean, model.scale = standard(np.concatenate([e.frames for e in training]), model.thumbnails)
     elif start.inputs != inputs:
         raise RewardError(f"model to start from takes {start.inputs} inputs, must take {inputs}; fit it on this trunk")
     else:
@@ -162,10 +162,10 @@ def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[Score
     return [*kept, *kept_failures], [e for e in episodes if id(e) not in held]
 
 
-def _standard(model: ProgressModel, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def standard(frames: np.ndarray, thumbnails: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and scale of inputs (N, D), each (D,); thumbnails stay in the units of their images."""
     mean, scale = frames.mean(axis=0), 1 / np.maximum(frames.std(axis=0), 1e-3)
-    for start, stop in model.thumbnails:
+    for start, stop in thumbnails:
         mean[start:stop], scale[start:stop] = 0.0, 1.0
     return mean, scale
 

@@ -70,7 +70,7 @@ def _make_lrm(settings: LrmSettings) -> RewardModel:
         backends = InProcess.load_adapters(settings.weights, adapters, accepted=settings.accept_license)
     else:
         server = _server(settings)
-        backends = {name: _endpoint(server, served) for name, served in settings.adapters.items()}
+        backends = {name: make_endpoint(server, served) for name, served in settings.adapters.items()}
     return lrm.Lrm(backends, settings, wordings)
 
 
@@ -150,7 +150,7 @@ def _backend(settings: FamilySettings) -> Backend:
     if settings.weights is not None:
         return InProcess.load(settings.weights, accepted=settings.accept_license)
     server = _server(settings)
-    return _endpoint(server, server.model)
+    return make_endpoint(server)
 
 
 def _server(settings: FamilySettings) -> ServerSettings:
@@ -160,7 +160,12 @@ def _server(settings: FamilySettings) -> ServerSettings:
     return settings.server
 
 
-def _endpoint(server: ServerSettings, model: str) -> Endpoint:
+def make_endpoint(server: ServerSettings, model: str | None = None) -> Endpoint:
+    """Make the way to a model of a server, by the name in its settings or another one.
+
+    Raises:
+        RewardError: If the environment lacks the token that they name.
+    """
     token = None
     if server.token_env is not None:
         token = os.environ.get(server.token_env, "").strip()
@@ -169,4 +174,4 @@ def _endpoint(server: ServerSettings, model: str) -> Endpoint:
                 f"environment variable {server.token_env} is empty or no plain text, must hold the token "
                 f"of {server.url}"
             )
-    return Endpoint(server, model=model, token=token)
+    return Endpoint(server, model=model or server.model, token=token)

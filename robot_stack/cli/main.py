@@ -272,6 +272,15 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     compare.add_argument("--pairs", type=_count(1), default=50, metavar="N", help="so many at most (50)")
     compare.add_argument("--seed", type=_count(0), default=0, help="of the choice (0)")
     _add_json(compare)
+    text = "let a language model write progress and success of a run's task as formulas, tried on what was recorded"
+    formulas = words.add_parser("write", help=text, description=text)
+    formulas.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
+    text = "YAML with server: {url: ..., model: ...} of an OpenAI-compatible server"
+    formulas.add_argument("--settings", type=Path, required=True, metavar="FILE", help=text)
+    text = "a new one, settings of reward model expression"
+    formulas.add_argument("--out", type=Path, required=True, metavar="FILE", help=text)
+    formulas.add_argument("--rounds", type=_count(1), default=4, metavar="N", help="questions (4)")
+    _add_json(formulas)
     text = "write the wording that a model was published with as a prompt_file, from its authors' own files"
     words_of = words.add_parser("prompt", help=text, description=text)
     words_of.add_argument("family", metavar="MODEL", help="grm or roboreward")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable
@@ -36,6 +37,7 @@ def run(what: str, **options: Any) -> int:
         "adapt": _adapt,
         "stages": _stages,
         "prefer": _prefer,
+        "write": _write_formulas,
         "serve": _serve,
         "prompt": _prompt,
         "audit": _audit,
@@ -256,6 +258,42 @@ def _prefer(name: str, model: str, settings: Path | None, pairs: int, seed: int,
     print(f"{found.by} answered {found.answered} pairs, {found.same} of them as the same")
     print(f"{found.contradicted} it answered otherwise the other way round, {found.unreadable} could not be read")
     print("Next: the embedded model learns from them at its next fit; the answers of people go before these")
+    return 0
+
+
+def _write_formulas(name: str, settings: Path, out: Path, rounds: int, as_json: bool) -> int:
+    """Let a language model write progress and success of a run's task as formulas."""
+    from pydantic import ValidationError
+    from ruamel.yaml import YAML
+
+    from reward_models.vlm.config import ServerSettings
+    from robot_stack.learner.reward.judged_model import read_settings
+    from robot_stack.learner.reward.writing import write_formulas
+
+    if out.exists():
+        raise ConfigError(f"file is {out}, must be a new one; move it away, or take another name")
+    try:
+        server = ServerSettings.model_validate(read_settings(settings).get("server"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, ("server", *first["loc"])))
+        raise ConfigError(
+            f"{place} of {settings}: {first['msg']}; must be like "
+            "server: {url: http://127.0.0.1:8000/v1, model: NAME}"
+        ) from None
+    found = write_formulas(find_folder(name), server, rounds=rounds, say=say_progress)
+    text = io.StringIO()
+    YAML().dump(found.formulas.model_dump(), text)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_durable(out, text.getvalue())
+    if as_json:
+        print(json.dumps(asdict(found) | {"formulas": found.formulas.model_dump()}, default=str))
+        return 0
+    print(text.getvalue(), end="")
+    print(f"on {found.episodes} recorded episodes {found.tried.sentence}")
+    print(f"{found.refused} of {found.asked} answers could not be taken")
+    print(f"Settings: {out}")
+    print(f"Next: read them, then robot-stack reward eval {name} --model expression --settings {out}")
     return 0
 
 

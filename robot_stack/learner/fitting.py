@@ -31,8 +31,6 @@ from robot_stack.types.errors import ConfigError, ResumeError, RewardError, Spec
 from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
 
-"""File of a run's encoder, in its folder."""
-
 T = TypeVar("T")
 OnStep = Callable[[int, int, float], None]
 """Told (step, steps, loss) after each step of a fit; may raise `Stopped`."""

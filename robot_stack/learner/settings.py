@@ -153,6 +153,12 @@ def _asking(resolved: ResolvedRun) -> None:
 
 def _reward(resolved: ResolvedRun) -> LiveRewardConfig:
     config: LiveRewardConfig = resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config)
+    said = [
+        str(resolved.mistake(f"run.reward.settings.{name}", text))
+        for name, text in config.mistakes({field.name: field.size for field in resolved.spec().proprio})
+    ]
+    if said:
+        raise ConfigError("\n".join(said))
     return config
 
 

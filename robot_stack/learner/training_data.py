@@ -98,3 +98,10 @@ def demo_frames(episode: StoredEpisode) -> DemoFrames:
 def reward_inputs(features: np.ndarray, proprio: np.ndarray) -> np.ndarray:
     """Join features (T, F) and proprio (T, P) side by side as input of the progress model, float32."""
     return np.concatenate([features.astype(np.float32), proprio], axis=1)
+
+
+def proprio_columns(inputs: int, spec: Spec) -> tuple[tuple[str, int, int], ...]:
+    """Return name, start and stop of the columns of each part of proprio in `inputs` of `reward_inputs`."""
+    first = inputs - spec.proprio_size
+    parts = ((field.name, spec.part(field.name)) for field in spec.proprio)
+    return tuple((name, first + part.start, first + part.stop) for name, part in parts)

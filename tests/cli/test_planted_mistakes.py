@@ -60,7 +60,7 @@ MISTAKES: list[tuple[str, str, str, str, str, str]] = [
         "mean 'steps'",
     ),
     (PEG, RUN, "labels: distance", "labels: distances", "reward.settings.labels", "'distance'"),
-    (PEG, RUN, "name: progress,", "name: clip,", "reward.name", "must be one of otr, progress"),
+    (PEG, RUN, "name: progress,", "name: clip,", "reward.name", "must be one of expression, otr, progress"),
     (PEG, RUN, "  demos: 6", "  demos: 0", "training.demos", "greater than or equal to 1"),
     (PEG, RUN, "  demos: 6", "  demo: 6", "training.demo", "did you mean 'demos'"),
     (PEG, RUN, "rate_hz: 10", "rate_hz: 0", "rate_hz", "greater than 0"),

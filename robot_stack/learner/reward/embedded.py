@@ -32,7 +32,7 @@ from reward_models.progress.clips import ScoredEpisode, prefix_indices
 from reward_models.progress.config import LiveRewardConfig, ProgressConfig
 from reward_models.progress.model import FrameScores, ProgressModel, plain_columns
 from robot_stack.learner.fitting import OnStep, RewardNetwork, fit_reward, image_shapes
-from robot_stack.learner.training_data import distance_progress, reward_inputs, to_go
+from robot_stack.learner.training_data import distance_progress, proprio_columns, reward_inputs, to_go
 from robot_stack.types.errors import RewardError
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
@@ -268,10 +268,12 @@ def _fit_trunk(demos: Sequence[GeneratedEpisode], spec: Spec, *, seed: int, on_s
 
 def scored_episode(demo: GeneratedEpisode, trunk: Trunk, spec: Spec, config: LiveRewardConfig) -> ScoredEpisode:
     """Encode a synthetic episode, and label it as the run would."""
+    frames = reward_inputs(trunk.encode(demo.images), demo.proprio)
     return ScoredEpisode(
-        frames=reward_inputs(trunk.encode(demo.images), demo.proprio),
+        frames=frames,
         success=demo.success,
         done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
         progress=distance_progress(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
         thumbnails=thumbnails_of(trunk),
+        parts=proprio_columns(frames.shape[1], spec),
     )

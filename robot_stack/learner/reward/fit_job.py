@@ -110,7 +110,11 @@ class FitJob:
                 own = {f"{len(arrays)}.{name}": value for name, value in known.items() if value is not None}
                 arrays |= {name: np.ascontiguousarray(value) for name, value in own.items()}
                 plain = {"success": episode.success, "done_frames": episode.done_frames, "refused": episode.refused}
-                places = {"stage_starts": episode.stage_starts, "thumbnails": episode.thumbnails}
+                places = {
+                    "stage_starts": episode.stage_starts,
+                    "thumbnails": episode.thumbnails,
+                    "parts": episode.parts,
+                }
                 orders = {"name": episode.name, "orders": episode.orders}
                 episodes.append({**plain, **places, **orders, "arrays": list(own)})
             about = {"text": task.text, "told": task.told, "preferences": dict(task.preferences)}
@@ -134,7 +138,8 @@ class FitJob:
         def episode(plain: dict[str, Any]) -> ScoredEpisode:
             own = {name.partition(".")[2]: arrays[name] for name in plain.pop("arrays")}
             thumbnails = tuple((start, stop) for start, stop in plain["thumbnails"])
-            places = {"stage_starts": tuple(plain["stage_starts"]), "thumbnails": thumbnails}
+            parts = tuple((name, start, stop) for name, start, stop in plain["parts"])
+            places = {"stage_starts": tuple(plain["stage_starts"]), "thumbnails": thumbnails, "parts": parts}
             orders = tuple(Order(*order) for order in plain["orders"])
             return ScoredEpisode(**{**plain, **places, "orders": orders, **own})
 

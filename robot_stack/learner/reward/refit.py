@@ -23,7 +23,7 @@ from robot_stack.learner.ingest import Ingest
 from robot_stack.learner.reward.fit_job import Fit, FitJob, TaskToFit, fit_elsewhere
 from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
-from robot_stack.learner.training_data import distance_progress
+from robot_stack.learner.training_data import distance_progress, proprio_columns
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow
@@ -236,6 +236,7 @@ class Refitter:
             refused=account.refused,
             progress=self._progress(account.header.episode_id) if account.success else None,
             thumbnails=self._thumbnails,
+            parts=proprio_columns(frames.shape[1], self._spec),
             stage_starts=self._starts(account, marks, len(frames)),
             name=account.header.episode_id,
             orders=tuple(orders),
