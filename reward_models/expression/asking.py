@@ -31,7 +31,7 @@ SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class EpisodeValues:
     """The numbers of a recorded episode.
 
     Attributes:
@@ -91,12 +91,12 @@ class Tried:
         )
 
 
-def question(text: str, episodes: Sequence[Recorded], earlier: Sequence[tuple[str, Tried]] = ()) -> Prompt:
+def question(text: str, episodes: Sequence[EpisodeValues], earlier: Sequence[tuple[str, Tried]] = ()) -> Prompt:
     """Build the prompt for the formulas of a task.
 
     Args:
         text: What the robot is told to do.
-        episodes: Recorded, one success at least.
+        episodes: EpisodeValues, one success at least.
         earlier: Answers, and what they were worth.
     """
     successes = [episode.values for episode in episodes if episode.success]
@@ -117,8 +117,9 @@ def question(text: str, episodes: Sequence[Recorded], earlier: Sequence[tuple[st
         "the task comes nearer to its end and falls as it is undone; and `success`, true once the task is done.",
         f"Python's syntax, at most {LONGEST} characters each: names, name[i], name[a:b], lists of numbers, "
         "+ - * / **, < <= > >=, and, or, not, A if C else B, and the functions "
-        f"{', '.join(FUNCTIONS)}. first(x) is x at the start of the episode, highest(x) and lowest(x) its extremes so far; norm, min and max of one argument go over its "
-        "numbers. Nothing else: no assignments, attributes, other functions or strings.",
+        f"{', '.join(FUNCTIONS)}. first(x) is x at the start of the episode, highest(x) and lowest(x) its extremes so "
+        "far; norm, min and max of one argument go over its numbers. Nothing else: no assignments, attributes, other "
+        "functions or strings.",
         'Answer: {"progress": "...", "success": "..."}',
     ]
     for answer, tried in earlier[-SHOWN:]:
@@ -126,7 +127,7 @@ def question(text: str, episodes: Sequence[Recorded], earlier: Sequence[tuple[st
     return Prompt(user=("\n".join(lines),), system=SYSTEM)
 
 
-def read(answer: str, episodes: Sequence[Recorded]) -> Tried:
+def read(answer: str, episodes: Sequence[EpisodeValues]) -> Tried:
     """Read an answer, check its formulas and try them on recorded episodes."""
     start = answer.find("{")
     try:

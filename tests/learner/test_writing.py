@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchmarks.tiny_run import header_of, steps_of, write_run
-from reward_models.expression.asking import Recorded, Tried, question, read
+from reward_models.expression.asking import EpisodeValues, Tried, question, read
 from robot_stack.cli.main import main
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.paths import RunPaths
@@ -21,8 +21,10 @@ from tests.reward_models.bad_server import Behaviour, Server, hangs_up, says
 WAY = np.linspace(0.0, 1.0, 11)
 
 
-def recorded(end: float = 1.0, *, success: bool = True) -> Recorded:
-    return Recorded(values={"tcp_pose": np.outer(end * WAY, np.ones(6)), "gripper": np.ones((11, 1))}, success=success)
+def recorded(end: float = 1.0, *, success: bool = True) -> EpisodeValues:
+    return EpisodeValues(
+        values={"tcp_pose": np.outer(end * WAY, np.ones(6)), "gripper": np.ones((11, 1))}, success=success
+    )
 
 
 EPISODES = [recorded(), recorded(1.2), recorded(0.5, success=False)]

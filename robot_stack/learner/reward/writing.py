@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reward_models.expression.asking import Formulas, Recorded, Tried, question, read
+from reward_models.expression.asking import EpisodeValues, Formulas, Tried, question, read
 from reward_models.vlm.config import ServerSettings
 from reward_models.vlm.registry import make_endpoint
 from robot_stack.config.resolve import load_resolved
@@ -94,10 +94,10 @@ def write_formulas(folder: Path, server: ServerSettings, *, rounds: int, say: Sa
     )
 
 
-def _recorded(folder: Path, spec: Spec) -> list[Recorded]:
+def _recorded(folder: Path, spec: Spec) -> list[EpisodeValues]:
     """Read proprio of the newest labelled episodes that have ended, oldest first."""
     labels, root = labels_of(folder), store_of(folder).episodes
-    found: list[Recorded] = []
+    found: list[EpisodeValues] = []
     for name in sorted(labels, reverse=True):
         path = root / f"{name}{SUFFIX}"
         if len(found) == NEWEST:
@@ -109,5 +109,5 @@ def _recorded(folder: Path, spec: Spec) -> list[Recorded]:
         if stored.end is None or len(proprio) < 3:
             continue
         values = {field.name: proprio[:, spec.part(field.name)] for field in spec.proprio}
-        found.append(Recorded(values=values, success=labels[name] is Verdict.SUCCESS))
+        found.append(EpisodeValues(values=values, success=labels[name] is Verdict.SUCCESS))
     return found[::-1]
