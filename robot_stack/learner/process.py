@@ -30,8 +30,12 @@ LEAVE_S = 30.0
 """Longest time in which actors reset, hear that the run is over, and leave."""
 
 
+DESERTED_S = 6.0
+"""Time without any actor after which none comes back: one whose connection broke tries again every two seconds."""
+
+
 def leave_after_s(resolved: ResolvedRun) -> float:
-    """Return how long a learner that is done goes on answering, in seconds.
+    """Return how long a learner that is done goes on answering while actors are there, in seconds.
 
     An actor asks between two episodes whether the run is over; one that finds nobody goes on by itself.
     """
@@ -62,7 +66,8 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             training.run(stop)
             while not stop.wait(0.2):  # keep answering until the actors have left
-                if time.monotonic() - training.finished_s > leave_after_s(resolved):
+                done_s = time.monotonic() - training.finished_s
+                if done_s > leave_after_s(resolved) or min(done_s, training.backend.roster.deserted_s()) > DESERTED_S:
                     break
         finally:
             training.close()

@@ -139,6 +139,13 @@ class Roster:
                 return 0.0
             return self.now_s() - (self._began_s if record is None else record.seen_s)
 
+    def deserted_s(self) -> float:
+        """Return the seconds since the last actor left, 0 while one is connected or none has come yet."""
+        with self._mutex:
+            if not self._records or any(record.streams for record in self._records.values()):
+                return 0.0
+            return self.now_s() - max(record.seen_s for record in self._records.values())
+
     def statuses(self) -> tuple[ActorStatus, ...]:
         """Return the status of every actor that has recorded, sorted by name."""
         with self._mutex:

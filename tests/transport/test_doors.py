@@ -273,6 +273,22 @@ def test_names_of_actors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     roster.check("a7", "2")
 
 
+def test_a_roster_is_deserted_once_the_last_of_those_that_came_has_left() -> None:
+    now_s = [10.0]
+    roster = Roster(lambda: now_s[0])
+    now_s[0] = 50.0
+    assert roster.deserted_s() == 0.0, "nobody has come yet"
+    with roster.stream("a", "1", "here"):
+        with roster.stream("b", "1", "here"):
+            now_s[0] = 60.0
+        now_s[0] = 65.0
+        assert roster.deserted_s() == 0.0
+    now_s[0] = 70.0
+    assert roster.deserted_s() == 5.0
+    with roster.stream("b", "2", "here"):
+        assert roster.deserted_s() == 0.0, "it came back"
+
+
 # ------------------------------------------------------------------------------------------- how long it may be
 def test_a_long_note_is_refused_and_not_kept(crowd: Callable[..., grpc.Channel], backend: FakeLearner) -> None:
     stub = operator(crowd())
