@@ -1,6 +1,7 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1; installs what it needs
 # make check  a minute's tests of everything that decides, for every save
 # make test   style, types, imports and pytest, each also a target of its own
+# make thorough  what make test leaves out: more arms, kinds, seeds and trainings; half an hour
 # make faults  42 injected faults, ten minutes; what was measured goes to build/faults.json
 # make tutorials  the commands of docs/tutorials that take minutes, typed one after the other; a quarter of an hour
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
@@ -30,7 +31,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults tutorials docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-tasks bench-suites clean
+.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside thorough faults tutorials docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-tasks bench-suites clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -144,9 +145,9 @@ ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wi
 	$(addprefix tests/nodes/test_,cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py managed_cell.py \
 	reset_over_dds.py help_over_dds.py shared_memory.py public_wire.py bag_replay.py) \
 	$(addprefix tests/conformance/test_,stack_on_servo.py driver_ways.py driver_first_motion.py) \
-	$(addprefix tests/cli/test_,doctor_moves.py bag.py) tests/launch/test_wheel.py
+	$(addprefix tests/cli/test_,journey.py doctor.py doctor_on_drivers.py doctor_moves.py bag.py) tests/launch/test_wheel.py
 # All others share it among its cores. First those that take longest, so that no core waits for another in the end.
-LONGEST := $(addprefix tests/,cli/test_journey.py flow learner rollout policies conformance cli launch nodes transport)
+LONGEST := $(addprefix tests/,flow learner rollout policies conformance cli launch nodes transport)
 BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/*/))))
 CORES := $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 # Many wait for another process, a timeout or a port rather than for a core.
@@ -167,6 +168,11 @@ pytest-beside: gl $(INSTALLED)
 
 pytest-alone: gl $(INSTALLED)
 	$(BIN)/pytest $(ALONE)
+
+# What `make test` leaves out: more arms, seeds and repetitions of what it shows once, and minutes of training. Half an
+# hour, one after the other.
+thorough: gl $(INSTALLED)
+	$(BIN)/pytest -m slow $(PYTEST_ARGS)
 
 faults: gl $(INSTALLED)
 	@mkdir -p build

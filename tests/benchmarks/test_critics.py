@@ -17,7 +17,7 @@ from benchmarks.evidence.runs import resolve
 from benchmarks.learning.lockstep import train_online
 from tests.benchmarks.test_evidence_runs import TINY
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("few_ways")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_ways")]
 
 
 def test_each_candidate_has_a_row(

@@ -13,7 +13,7 @@ from robot_stack.types.transition import EndReason
 from tests.benchmarks.test_evidence_runs import TINY
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_both_clones_learn_from_the_same_mixed_demonstrations(tmp_path: Path) -> None:
     mixed = MixedDemos(tmp_path, 0, demos=3, overrides=(*TINY, "task.episode_steps=80"))
     assert mixed.clumsy == 1

@@ -32,6 +32,8 @@ SLOW = {"camera", "robot", "safety", "teleop", "clock", "topics", "dds", "nodes"
 """What a busy machine spoils."""
 ROBOT_FILES = {path.stem: YAML(typ="safe").load(path) for path in sorted((config_root() / "robots").glob("*.yaml"))}
 ROBOTS = [name for name, said in ROBOT_FILES.items() if said["backend"] not in ("sim", "so101")]
+OF_EACH_BACKEND = {ROBOT_FILES[name]["backend"]: name for name in reversed(ROBOTS)}.values()
+"""One arm each; the others are looked at by `make thorough`."""
 SAYS = {"joint_states_rate_hz": 30, "joint_states_publisher": "drivers"}
 """What the doubles answer at the start: they are slower than real drivers, and have no controller manager."""
 
@@ -86,7 +88,9 @@ def write_cell(root: Path, robot: str) -> None:
         path.write_text(json.dumps(content))  # JSON is YAML
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize(
+    "robot", [pytest.param(name, marks=() if name in OF_EACH_BACKEND else pytest.mark.slow) for name in ROBOTS]
+)
 def test_a_cell_with_the_arm_at_rest_is_fit(
     robot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

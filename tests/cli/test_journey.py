@@ -145,6 +145,7 @@ def test_the_commands_of_it_all_were_within_the_limits(terminal: Terminal, capsy
         assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_the_learner_has_every_step_or_the_spool_keeps_it(terminal: Terminal) -> None:
     """The learner outlives the actor, which waits for it; if it is too busy, the next start gets the rest."""
     folder = terminal.here / "runs/whole"

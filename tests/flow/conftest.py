@@ -85,13 +85,13 @@ def killed(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Kill
     actor = ActorProcess(folder, learner.address)
     try:
         cut_id, cut_at_kill, actor = _kill_in_an_episode(folder, actor, learner.address)
-        status_at_kill = learner.until("training", episodes=EPISODES + 2, updates=450)
+        status_at_kill = learner.until("training", episodes=EPISODES + 2, updates=200)
         learner.kill()
         checkpoint_at_kill = CheckpointFolder(folder / "checkpoints").steps()[-1]
         stored_at_kill = stored(folder)
         learner = Learner(folder, learner.address)
         behind = status_at_kill.counters
-        learner.until("training", updates=behind["updates"] + 200, episodes=behind["episodes"] + 1)
+        learner.until("training", updates=behind["updates"] + 60, episodes=behind["episodes"] + 1)
         actor_exit = actor.terminate()
         on_disk = actions([e for name, e in stored(folder).items() if "online" in name])
         status = learner.until("training", env_steps=on_disk)

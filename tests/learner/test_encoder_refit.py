@@ -350,7 +350,9 @@ class Killed(BaseException):
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("before", ["note", "clear", "first", "replace", "sync"])
+@pytest.mark.parametrize(
+    "before", ["note", *(pytest.param(name, marks=pytest.mark.slow) for name in ("clear", "first", "sync")), "replace"]
+)
 def test_a_learner_killed_while_it_changes_goes_on_with_one_of_the_two(
     begin: Callable[[], Driven], monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:

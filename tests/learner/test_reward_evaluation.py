@@ -218,6 +218,7 @@ def test_the_classifier_beside_a_runs_model_is_judged_by_itself(
         own_model(tmp_path, resolved, Wanted(name="other"))
 
 
+@pytest.mark.slow
 def test_the_classifier_is_fitted_on_synthetic_demonstrations(
     resolved: ResolvedRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import EpisodeRow, RewardFitRow, of_kind
 from tests.learner.test_there_and_back import ended_twice, tiny_run
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 TOLD = {"peg_blue": [1.0, 0.0], "peg_green": [0.0, 1.0]}
 

@@ -51,7 +51,7 @@ def test_a_demonstration_with_two_hands_reaches_success(started):
     assert seen[-1].proprio.shape == (36,)
     cell.start("demo", EpisodeKind.DEMO)
     cell.executed()
-    sources, moved, said = [], {"left": 0.0, "right": 0.0}, ()
+    sources, moved, said, true = [], {"left": 0.0, "right": 0.0}, (), []
     deadline_s = time.monotonic() + 25.0
     while "success" not in said and time.monotonic() < deadline_s:
         time.sleep(0.1)
@@ -59,9 +59,10 @@ def test_a_demonstration_with_two_hands_reaches_success(started):
             sources.append(window.source)
             moved[arm] = max(moved[arm], float(np.abs(window.twist).max()))
         said += cell.events()
-    cell.finish()
+        true.append(cell.truth())
     assert "success" in said
-    assert cell.truth() is True
+    wait_until(lambda: true.append(cell.truth()) or True in true, 2, "the simulator's verdict, on a topic of its own")
+    cell.finish()
     assert np.mean([source is Source.HUMAN for source in sources]) > 0.5  # a crowded machine begins late
     assert min(moved.values()) > 0.02
     decided = [[each.command.stamp_ns for each in watcher.decisions] for watcher in watchers.values()]

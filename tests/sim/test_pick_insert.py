@@ -340,13 +340,14 @@ def test_a_gripper_that_was_closed_too_early_is_opened_and_closed_again() -> Non
 
 
 @pytest.mark.long
-def test_twenty_demonstrations_succeed_and_press_one_key_once(pick: ResolvedRun) -> None:
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_demonstrations_succeed_and_press_one_key_once(pick: ResolvedRun, count: int) -> None:
     cell, done = build_local_cell(pick, seed=1), 0
-    for seed in range(100, 120):
+    for seed in range(100, 100 + count):
         outcome, steps = run_episode(pick, cell, seed)
         keys = np.array([step.action.executed[-1] for step in steps if step.action is not None])
         changes = np.flatnonzero(np.diff(keys < -0.5, prepend=False))
         done += outcome.end is EndReason.SUCCESS and outcome.truth is True and len(changes) == 2
         assert (keys <= 0.5).all()
         assert not outcome.ticks.holds
-    assert done >= 19
+    assert done >= count - count // 20
