@@ -6,12 +6,13 @@ is tried on recorded successes and failures, not by training a policy on it.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from reward_models.expression.formula import FUNCTIONS, LONGEST, Formula, FormulaError
 from reward_models.metrics import mean_voc
@@ -26,6 +27,7 @@ MEANINGS: Mapping[str, str] = {
     "joint_speeds": "joint speeds in rad/s",
 }
 SYSTEM = "You write potential functions for robot learning. Answer with one JSON object and nothing else."
+MOST_BRACES = 100
 SHOWN = 4
 """Earlier answers that a model is told of."""
 
@@ -129,11 +131,8 @@ def question(text: str, episodes: Sequence[EpisodeValues], earlier: Sequence[tup
 
 def read(answer: str, episodes: Sequence[EpisodeValues]) -> Tried:
     """Read an answer, check its formulas and try them on recorded episodes."""
-    start = answer.find("{")
-    try:
-        found, _ = json.JSONDecoder().raw_decode(answer, max(start, 0))
-        formulas = Formulas.model_validate(found)
-    except (json.JSONDecodeError, RecursionError, ValidationError):
+    formulas = _formulas(answer)
+    if formulas is None:
         return Tried(formulas=None, refusal='the answer is no JSON object like {"progress": "...", "success": "..."}')
     sizes = {name: values.shape[1] for name, values in episodes[0].values.items()}
     checked = {}
@@ -144,8 +143,7 @@ def read(answer: str, episodes: Sequence[EpisodeValues]) -> Tried:
         except FormulaError as error:
             return Tried(formulas=None, refusal=f"{name}: {error}")
     progress, done = (
-        [np.nan_to_num(checked[name](episode.values), posinf=0.0, neginf=0.0) for episode in episodes]
-        for name in ("progress", "success")
+        [np.nan_to_num(checked[name](episode.values)) for episode in episodes] for name in ("progress", "success")
     )
     good = [number for number, episode in enumerate(episodes) if episode.success]
     bad = [number for number, episode in enumerate(episodes) if not episode.success]
@@ -156,6 +154,16 @@ def read(answer: str, episodes: Sequence[EpisodeValues]) -> Tried:
         early_done=float(np.mean(np.concatenate([done[i][: len(done[i]) // 2] > 0.5 for i in good]))),
         failures_done=float(np.mean([(done[i] > 0.5).any() for i in bad])) if bad else float("nan"),
     )
+
+
+def _formulas(answer: str) -> Formulas | None:
+    """Return the first JSON object in an answer that holds both formulas."""
+    for place in itertools.islice((at for at, sign in enumerate(answer) if sign == "{"), MOST_BRACES):
+        try:
+            return Formulas.model_validate(json.JSONDecoder().raw_decode(answer, place)[0])
+        except (ValueError, RecursionError):  # of JSON, of a number with too many digits, of pydantic
+            continue
+    return None
 
 
 def _spread(values: np.ndarray) -> str:

@@ -49,3 +49,11 @@ class ExpressionConfig(ProgressConfig):
                 formula.check({**parts, **dict.fromkeys(SCORES, 1)})
             except FormulaError as error:
                 yield name, str(error)
+            if not formula.remembered.isdisjoint(SCORES):
+                text = (
+                    f"first, lowest and highest are of {', '.join(SCORES)}, must be of parts of proprio; leave them out"
+                )
+                yield name, text
+        if self.confirm is not None:
+            text = "a classifier is set, must not be with formulas: nothing declares success but `success`; remove it"
+            yield "confirm", text

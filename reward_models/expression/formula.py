@@ -9,6 +9,7 @@ can neither reach out nor take long.
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -57,6 +58,8 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Values], tuple[int, int]]] = {
     "highest": (lambda value: np.fmax.accumulate(value, axis=0), _ONE),
 }
 """By name: the function, and the fewest and the most arguments of it."""
+HISTORY = ("first", "lowest", "highest")
+"""Those that read earlier frames."""
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Values, Values], Values]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -73,7 +76,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Values, Values], Values]] = {
 _SIGNS: Mapping[type[ast.unaryop], Callable[[Values], Values]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
-    ast.Not: np.logical_not,
+    ast.Not: lambda value: 1 - _truth(value),
 }
 
 
@@ -91,6 +94,7 @@ class Formula:
     Attributes:
         text: As it was given, without spaces around it.
         names: Of what it reads.
+        remembered: Those of them that it reads of earlier frames too.
 
     Raises:
         FormulaError: If it is longer than allowed, no expression, or holds something else.
@@ -111,6 +115,14 @@ class Formula:
         if len(nodes) > MOST:
             raise FormulaError(f"formula has {len(nodes)} parts, must have at most {MOST}; shorten it")
         self.names: frozenset[str] = frozenset(self._check(self._tree))
+        self.remembered: frozenset[str] = frozenset().union(
+            *(
+                self._check(argument)
+                for node in nodes
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in HISTORY
+                for argument in node.args
+            )
+        )
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Check it against what there is to read.
@@ -133,14 +145,15 @@ class Formula:
             values: By name, float64, shape (T, K), of the frames of an episode from its first on.
 
         Returns:
-            A number per frame, float64, shape (T,); not finite where there is none, as after a division by 0.
+            A number per frame, float64, shape (T,); NaN where there is none, as after a division by 0, and where what
+            it reads is none.
 
         Raises:
             FormulaError: As `check`.
         """
         frames = max((len(value) for value in values.values()), default=1)
         with np.errstate(all="ignore"):
-            found = np.asarray(self._of(self._tree, values), np.float64)
+            found = self._of(self._tree, values)
         if found.shape[1] != 1:
             raise FormulaError(f"formula comes to {found.shape[1]} numbers a frame, must come to one; take norm or [i]")
         return np.array(np.broadcast_to(found[:, 0], (frames,)))
@@ -181,7 +194,7 @@ class Formula:
         return set().union(*map(self._check, inner))
 
     def _of(self, node: ast.expr, values: Mapping[str, np.ndarray]) -> Values:
-        """Evaluate a node that has been checked, shape (T or 1, K)."""
+        """Evaluate a node that has been checked, each node once; shape (T or 1, K)."""
         if (name := _name(node)) is not None:
             return np.asarray(values[name], np.float64)
         match node:
@@ -190,16 +203,18 @@ class Formula:
             case ast.BinOp(op=op, left=left, right=right):
                 return self._joined(node, _ARITHMETIC[type(op)], [left, right], values)
             case ast.UnaryOp(op=sign, operand=operand):
-                return np.asarray(_SIGNS[type(sign)](self._of(operand, values)), np.float64)
+                return self._joined(node, _SIGNS[type(sign)], [operand], values)
             case ast.Compare(left=left, ops=ops, comparators=others):
-                sides = [left, *others]
-                links = [
-                    self._joined(node, _COMPARISONS[type(op)], sides[i : i + 2], values) for i, op in enumerate(ops)
-                ]
-                return reduce(np.minimum, links)
+                signs = [_COMPARISONS[type(op)] for op in ops]
+
+                def chain(*sides: Values) -> Values:
+                    links = zip(signs, itertools.pairwise(sides), strict=True)
+                    return reduce(np.minimum, [_known(sign(*pair), *pair) for sign, pair in links])
+
+                return self._joined(node, chain, [left, *others], values)
             case ast.BoolOp(op=both, values=several):
                 pick = np.minimum if isinstance(both, ast.And) else np.maximum
-                return self._joined(node, lambda *found: reduce(pick, map(_true, found)), several, values)
+                return self._joined(node, lambda *found: reduce(pick, map(_truth, found)), several, values)
             case ast.List(elts=several):
                 found = [self._of(each, values) for each in several]
                 rows = max(len(each) for each in found)
@@ -235,16 +250,22 @@ class Formula:
                 f"{ast.unparse(node)[:60]!r} joins {' and '.join(map(str, sorted(widths)))} numbers, must join equally "
                 "many; take a part of the longer with [first:last]"
             )
-        return np.asarray(function(*found), np.float64)
+        result = np.asarray(function(*found), np.float64)
+        return np.where(np.isfinite(result), result, np.nan)
+
+
+def _known(value: np.ndarray, *of: Values) -> Values:
+    """Return a value as numbers, NaN where one of those that it is made of is none."""
+    return np.asarray(np.where(reduce(np.logical_or, map(np.isnan, of)), np.nan, value))
+
+
+def _truth(value: Values) -> Values:
+    """Return 1 for every number but 0, 0 for 0, and NaN for none."""
+    return _known(value != 0, value)
 
 
 def _chosen(test: Values, body: Values, other: Values) -> Values:
-    return np.asarray(np.where(_true(test), body, other))
-
-
-def _true(value: Values) -> np.ndarray:
-    """Return which numbers count as true: all but 0, and what is no number."""
-    return np.asarray((value != 0) & ~np.isnan(value))
+    return _known(np.where(_truth(test) > 0, body, other), test)
 
 
 def _name(node: ast.expr) -> str | None:

@@ -2,7 +2,7 @@
 
 Eureka (Ma et al., 2023, arXiv:2310.12931) and Text2Reward (Xie et al., 2023, arXiv:2309.11489) let a language model
 write the code of a reward. Here it writes a potential: Φ is shaped by the run's rule as any other model's, so that a
-bad formula costs time and not the task; and it is an expression, not code.
+bad formula of progress costs time and not the task; and it is an expression, not code.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ class ExpressionModel:
     def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         """Score the frames (T, D) of an episode so far from `start` on, each from its own past only.
 
-        A frame of which a formula says nothing, as after a division by 0, has no Φ (NaN) and is not done.
+        A frame of which a formula says nothing, as after a division by 0, has Φ 0 and is not done: a frame without Φ
+        would be left out of the shaping, and what is lost on the way into such frames would come back for nothing.
         """
         values: dict[str, np.ndarray] = {
             name: np.asarray(frames[:, first:stop], np.float64) for name, (first, stop) in self.columns.items()
         }
         spread = np.zeros(len(frames))
         if self.seen is not None:
-            scores = self.seen.score(frames)
-            values |= {
-                name: np.asarray(each, np.float64)[:, None] for name, each in zip(SCORES, scores[:2], strict=True)
-            }
-            spread = scores.spread
+            scores = self.seen.score(frames, start)
+            before = np.full(start, np.nan)  # of which no formula reads
+            for name, each in zip(SCORES, scores[:2], strict=True):
+                values[name] = np.concatenate([before, each])[:, None]
+            spread[start:] = scores.spread
         formulas = self.config.formulas
         found = {name: formula(values)[start:] for name, formula in formulas.items()} if len(frames) else {}
         progress, success = (found.get(name, np.zeros(0)) for name in ("progress", "success"))
-        known = np.where(np.isfinite(progress), np.clip(progress, 0.0, 1.0), np.nan)
-        done = np.where(np.isfinite(success), np.clip(success, 0.0, 1.0), 0.0)
+        known, done = (np.clip(np.nan_to_num(each), 0.0, 1.0) for each in (progress, success))
         return FrameScores(*(part.astype(np.float32) for part in (known, done, spread[start:])))
 
     def stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -126,9 +126,9 @@ def written(
     """
     mean, scale = standard(np.concatenate([episode.frames for episode in episodes]), episodes[0].thumbnails)
     columns = {name: (start, stop) for name, start, stop in episodes[0].parts}
-    lacking = sorted(set().union(*(each.names for each in config.formulas.values())) - columns.keys() - set(SCORES))
-    if lacking:
-        raise RewardError(f"episodes have no {', '.join(lacking)} in their proprio, must have; correct the formulas")
+    said = [f"{name}: {text}" for name, text in config.mistakes({n: b - a for n, (a, b) in columns.items()})]
+    if said:
+        raise RewardError("; ".join(said))
     return ExpressionModel(config, text=text, columns=columns, mean=mean, scale=scale, seen=seen)
 
 

@@ -30,8 +30,8 @@ LEAVE_S = 30.0
 """Longest time in which actors reset, hear that the run is over, and leave."""
 
 
-DESERTED_S = 6.0
-"""Time without any actor after which none comes back: one whose connection broke tries again every two seconds."""
+DESERTED_S = 3.0
+"""Time for whoever looks, once every actor has left of its own accord, as it does that is told of the end."""
 
 
 def leave_after_s(resolved: ResolvedRun) -> float:

@@ -27,6 +27,8 @@ from robot_stack.transport.service import LearnerStub
 from robot_stack.transport.spool import Spool
 from robot_stack.types.errors import StoreError
 
+END_S = 2.0
+"""For the learner to end a stream that was ended here."""
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 2.0
 CALL_TIMEOUT_S = 5.0
 POLL_S = 0.1
@@ -100,8 +102,10 @@ class Link:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Drop the connection, and wait at most `timeout_s` for its thread."""
+        """End the connection, by force if the learner does not end it too; wait at most `timeout_s` for its thread."""
         self._stop.set()
+        if self._thread is not None:
+            self._thread.join(min(END_S, timeout_s))
         push = self._push
         if push is not None:
             push.cancel()
@@ -191,7 +195,9 @@ class Link:
     def _outgoing(self, connection: _Connection) -> Iterator[pb.PushRequest]:
         """Yield the records of the spool in order, from the first one not acked. Runs on a thread of gRPC."""
         position = connection.window.released
-        while not connection.over.is_set():
+        while not (
+            connection.over.is_set() or self._stop.is_set()
+        ):  # once it returns, the learner knows that it is all
             if not connection.window.wait_room(POLL_S):
                 continue
             try:

@@ -56,6 +56,7 @@ class PushStream:
         self._now_s = backend.roster.now_s
         self._ready: list[pb.Ack] = []
         self._waiting: dict[str, deque[tuple[int, float]]] = {}
+        self._ended = False
         self._shut: set[str] = set()
         """Episodes whose header was refused: their steps must not end up in one of the same name."""
 
@@ -81,6 +82,7 @@ class PushStream:
                     self._changed.wait(POLL_S)
             yield from self._due()
             reader.result()
+            self._actor.left = self._ended and context.is_active()
 
     def _read(self, context: grpc.ServicerContext) -> None:
         try:
@@ -92,6 +94,7 @@ class PushStream:
                     self._actor.held += 1
                     while context.is_active() and not self._backend.wait_room(POLL_S):
                         pass
+            self._ended = True
         except grpc.RpcError:
             return  # the actor is gone; it sends again what was not acked
 

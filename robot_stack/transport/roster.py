@@ -50,7 +50,11 @@ class ActorStatus:
 
 
 class ActorRecord:
-    """A count of what one actor has sent since the learner started; its recording streams count here, one at a time."""
+    """A count of what one actor has sent since the learner started; its recording streams count here, one at a time.
+
+    Attributes:
+        left: Whether it ended its newest stream itself, as an actor does that is through; False where one broke.
+    """
 
     def __init__(self, actor_id: str, now_s: float) -> None:
         self.actor_id = actor_id
@@ -60,6 +64,7 @@ class ActorRecord:
         self.streams = 0
         self.life = ""
         self.peer = ""
+        self.left = False
         self.seen_s = now_s
         self.acks_s: deque[float] = deque(maxlen=RECENT_ACKS)
 
@@ -118,7 +123,7 @@ class Roster:
         with self._mutex:  # looked at and taken in one: of two processes that start together one is refused
             self._check(actor_id, life)
             record = self._records.setdefault(actor_id, ActorRecord(actor_id, self.now_s()))
-            record.life, record.peer = life, peer
+            record.life, record.peer, record.left = life, peer, False
             record.streams += 1
             record.connections += 1
         try:
@@ -140,9 +145,9 @@ class Roster:
             return self.now_s() - (self._began_s if record is None else record.seen_s)
 
     def deserted_s(self) -> float:
-        """Return the seconds since the last actor left, 0 while one is connected or none has come yet."""
+        """Return the seconds since the last actor left; 0 if one is connected, is cut off, or none has come yet."""
         with self._mutex:
-            if not self._records or any(record.streams for record in self._records.values()):
+            if not self._records or any(record.streams or not record.left for record in self._records.values()):
                 return 0.0
             return self.now_s() - max(record.seen_s for record in self._records.values())
 

@@ -31,8 +31,9 @@ class Training:
 def process_roster():
     roster = Roster()
     def act():
-        with roster.stream("a", "life", "here"):
+        with roster.stream("a", "life", "here") as record:
             time.sleep({actor_s})
+            record.left = {left}
             print("actor left", flush=True)
     if {actor_s}:
         threading.Thread(target=act, daemon=True).start()
@@ -51,9 +52,9 @@ sys.exit(process.main(["--run", "run.yaml"]))
 """
 
 
-def outcome(how: str, actor_s: float = 0.0) -> tuple[int, list[str], float, str]:
+def outcome(how: str, actor_s: float = 0.0, *, left: bool = True) -> tuple[int, list[str], float, str]:
     """Exit code, what it printed, the seconds it took without its imports, and its errors."""
-    words = [sys.executable, "-c", CODE.format(how=how, actor_s=actor_s)]
+    words = [sys.executable, "-c", CODE.format(how=how, actor_s=actor_s, left=left)]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
     *printed, took_s = ended.stdout.splitlines()
     return ended.returncode, printed, float(took_s), ended.stderr
@@ -74,6 +75,12 @@ def test_a_learner_that_is_done_waits_for_its_actors_and_no_longer():
     code, printed, took_s, said = outcome("done", actor_s=1.5)
     assert (code, printed) == (0, ["actor left", "closed"]), said
     assert took_s < 3.5, "it waited for what nobody is there to ask"
+
+
+def test_a_learner_that_is_done_waits_for_an_actor_that_was_cut_off():
+    code, printed, took_s, said = outcome("done", actor_s=0.5, left=False)
+    assert (code, printed) == (0, ["actor left", "closed"]), said
+    assert took_s >= 4.0
 
 
 def test_a_learner_that_is_done_and_never_had_an_actor_answers_as_long_as_one_may_take():

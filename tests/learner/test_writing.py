@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from benchmarks.tiny_run import header_of, steps_of, write_run
 from reward_models.expression.asking import EpisodeValues, Tried, question, read
 from robot_stack.cli.main import main
+from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -41,9 +42,9 @@ def test_the_question_says_what_was_recorded_and_what_earlier_answers_were_worth
     assert "formula reads elbow" in text
 
 
-@pytest.mark.parametrize("around", ["{}", "Here it is:\n```json\n{}\n```\nIt rises.", "{} {{"])
+@pytest.mark.parametrize("around", ["{}", "Here it is:\n```json\n{}\n```\nIt rises.", "{} {{", "{{x, y}}: {}"])
 def test_an_answer_is_read_whatever_stands_around_it(around: str) -> None:
-    tried = read(around.format(json.dumps(GOOD)).replace("{{", "{"), EPISODES)
+    tried = read(around.replace("{}", json.dumps(GOOD)), EPISODES)
     assert tried.formulas is not None
     assert tried.voc > 0.99  # the second episode is clamped at its end
     assert (tried.ends_done, tried.early_done, tried.failures_done) == (1.0, 0.0, 0.0)
@@ -57,6 +58,8 @@ def test_an_answer_is_read_whatever_stands_around_it(around: str) -> None:
         ("[" * 5000, "no JSON object"),
         ('{"progress": "tcp_pose[0]"}', "no JSON object"),
         ('{"progress": 1, "success": "1"}', "no JSON object"),
+        ('{"progress": ' + "1" * 5000 + ', "success": "1"}', "no JSON object"),
+        (json.dumps({**GOOD, "progress": "max(tcp_pose[:2] < 0 < tcp_pose)"}), "joins 2 and 6 numbers"),
         (json.dumps({**GOOD, "progress": "__import__('os').system('true')"}), "progress: formula holds"),
         (json.dumps({**GOOD, "success": "peg_pose[2] < 0"}), "success: formula reads peg_pose"),
         (json.dumps({**GOOD, "success": "tcp_pose < 0"}), "success: formula comes to 6 numbers"),
@@ -128,6 +131,32 @@ def test_the_best_answer_is_written_as_settings_and_each_is_told_to_the_model(
     assert "formula reads elbow, must read some of" in asked[1]
     assert "rank correlation" in asked[2]
     assert printed.out.splitlines()[-1].startswith("Next: read them, then robot-stack reward eval")
+
+
+def test_what_is_printed_next_judges_the_formulas_on_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run is of another reward model, and has fitted none yet."""
+    good = {"progress": "norm(tcp_pose - first(tcp_pose))", "success": "norm(tcp_pose - first(tcp_pose)) > 0.01"}
+    code, _ = written(run, says(json.dumps(good)), rounds=1)
+    assert code == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    _, _, command = last.partition("then robot-stack ")
+    assert main([*command.split(), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["sections"]["about"]["episodes"]["success"] == 3
+
+
+def test_an_answer_that_was_good_is_kept_when_the_server_dies(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = written(run, says(json.dumps({"progress": "1", "success": "1"})), hangs_up)
+    assert code == 0, capsys.readouterr().err
+    assert (run.parent / "new/formulas.yaml").exists()
+
+
+def test_a_run_of_several_tasks_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    resolved = load_run("peg_in_and_out")
+    RunPaths(run).resolved.write_text(resolved.to_yaml())
+    code, _ = written(run, says(json.dumps(GOOD)))
+    assert code == 1
+    assert "has 2 tasks, must have one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

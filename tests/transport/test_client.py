@@ -396,6 +396,23 @@ def test_a_label_the_learner_cannot_take_does_not_block_the_rest(
     assert holds_exactly(backend, "e", 3)
 
 
+def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(serve: Serve, connect: Connect) -> None:
+    backend = FakeLearner()
+    address = serve(backend).address
+    client = connect(address)
+    record(client, "e", 3)
+    assert client.wait_acked(TIMEOUT_S)
+    push = client._link._push
+    assert push is not None
+    push.cancel()  # as where a connection breaks
+    assert wait_until(lambda: client.counters.reconnects > 0)
+    assert backend.roster.deserted_s() == 0.0
+    began_s = time.monotonic()
+    assert client.close(timeout_s=TIMEOUT_S)
+    assert time.monotonic() - began_s < 1.5, "the learner ended the stream too"
+    assert wait_until(lambda: backend.roster.deserted_s() > 0.0)
+
+
 def test_two_actors_share_a_learner(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     backend = FakeLearner()
     address = serve(backend).address

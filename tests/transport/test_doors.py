@@ -278,15 +278,19 @@ def test_a_roster_is_deserted_once_the_last_of_those_that_came_has_left() -> Non
     roster = Roster(lambda: now_s[0])
     now_s[0] = 50.0
     assert roster.deserted_s() == 0.0, "nobody has come yet"
-    with roster.stream("a", "1", "here"):
-        with roster.stream("b", "1", "here"):
+    with roster.stream("a", "1", "here") as one:
+        with roster.stream("b", "1", "here") as other:
             now_s[0] = 60.0
+        other.left = True
         now_s[0] = 65.0
         assert roster.deserted_s() == 0.0
     now_s[0] = 70.0
+    assert roster.deserted_s() == 0.0, "it was cut off and may come back"
+    one.left = True
     assert roster.deserted_s() == 5.0
     with roster.stream("b", "2", "here"):
         assert roster.deserted_s() == 0.0, "it came back"
+    assert roster.deserted_s() == 0.0, "and was cut off"
 
 
 # ------------------------------------------------------------------------------------------- how long it may be

@@ -14,6 +14,8 @@ from reward_models.classifier.config import ClassifierConfig
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import thinned
+from reward_models.expression.config import ExpressionConfig
+from reward_models.expression.judged import FormulaModel
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
 from reward_models.live import find_live
 from robot_stack.config.resolve import load_resolved
@@ -122,6 +124,8 @@ def _named(wanted: Wanted | None, resolved: ResolvedRun) -> Wanted:
 def _fit_config(wanted: Wanted, resolved: ResolvedRun) -> BaseModel:
     """Return the settings of a model that is fitted: those that were given, else the run's."""
     name = wanted.name
+    if _is_formulas(wanted):
+        return _formulas(wanted, resolved.spec())
     kind: type[BaseModel] = ClassifierConfig if name == CLASSIFIER else find_live(name).config
     if wanted.settings is None and name == resolved.run.reward.name:
         return resolved.section("run.reward.settings", kind)
@@ -129,6 +133,23 @@ def _fit_config(wanted: Wanted, resolved: ResolvedRun) -> BaseModel:
         return kind.model_validate_json(json.dumps(dict(wanted.settings or {})))
     except (ValidationError, TypeError) as error:
         raise RewardError(f"settings of reward model {name} are wrong: {error}") from error
+
+
+def _is_formulas(wanted: Wanted) -> bool:
+    """Return whether formulas are meant that were given, which need no run to have them."""
+    return wanted.name == ExpressionConfig.part and wanted.settings is not None
+
+
+def _formulas(wanted: Wanted, spec: Spec) -> ExpressionConfig:
+    """Return the formulas that were given, checked against the proprio of a cell."""
+    try:
+        config = ExpressionConfig.model_validate_json(json.dumps(dict(wanted.settings or {})))
+    except (ValidationError, TypeError) as error:
+        raise RewardError(f"settings of reward model {wanted.name} are wrong: {error}") from error
+    said = [f"{name}: {text}" for name, text in config.mistakes({f.name: f.size for f in spec.proprio})]
+    if said:
+        raise RewardError("; ".join(said))
+    return config
 
 
 def _fitted(demos: list[GeneratedEpisode], spec: Spec, config: BaseModel, seed: int, say: Say) -> RewardModel:
@@ -157,7 +178,12 @@ def evaluate_run(folder: Path, *, wanted: Wanted | None, episodes: int | None, s
     """
     resolved = load_resolved(RunPaths(folder).resolved)
     wanted = _named(wanted, resolved)
-    model = large_model(wanted, resolved) if wanted.large else own_model(folder, resolved, wanted)
+    if wanted.large:
+        model: RewardModel = large_model(wanted, resolved)
+    elif _is_formulas(wanted):
+        model = FormulaModel(_formulas(wanted, resolved.spec()), resolved.spec())
+    else:
+        model = own_model(folder, resolved, wanted)
     recorded, left_out = labelled_episodes(folder, resolved.task.text, newest=episodes)
     if wanted.large:
         recorded, left_out = shown_by_first_success(recorded, left_out)
@@ -189,10 +215,15 @@ def evaluate_dataset(
         check_same_cell(folder, spec, wanted, resolved.spec())
         model: RewardModel = run_model(wanted, resolved)
         return _evaluated(model, recorded, done_rule(resolved), spec, 1, seed, say, left_out=left_out)
+    if _is_formulas(wanted):
+        formulas = FormulaModel(_formulas(wanted, spec), spec)
+        return _evaluated(
+            formulas, recorded, PLAIN_RULE, spec, frames_between(wanted, None), seed, say, left_out=left_out
+        )
     if not wanted.large:
         raise ConfigError(
-            f"reward model is {wanted.name!r}, must be a large one or a run, whose own model is fitted; name the run "
-            "with --model"
+            f"reward model is {wanted.name!r}, must be a large one, formulas with settings, or a run, whose own model "
+            "is fitted; name the run with --model"
         )
     model = large_model(wanted, None)
     shown, left_out = shown_by_first_success(recorded, left_out)

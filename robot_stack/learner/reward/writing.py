@@ -61,7 +61,7 @@ def write_formulas(folder: Path, server: ServerSettings, *, rounds: int, say: Sa
         StoreError: If an episode cannot be read.
     """
     resolved = load_resolved(RunPaths(folder).resolved)
-    if resolved.task.others:
+    if len(resolved.task.turns) > 1:
         raise RewardError(
             f"run {folder.name} has {len(resolved.task.turns)} tasks, must have one: what is asked about is its words "
             "and its successes; write the formulas by hand, with the task's entry of proprio"
@@ -72,7 +72,12 @@ def write_formulas(folder: Path, server: ServerSettings, *, rounds: int, say: Sa
     endpoint, earlier = make_endpoint(server), list[tuple[str, Tried]]()
     for number in range(rounds):
         say("question", number + 1, rounds)
-        (answer,) = endpoint.answer([question(resolved.task.text, episodes, earlier)], max_tokens=MOST_TOKENS)
+        try:
+            (answer,) = endpoint.answer([question(resolved.task.text, episodes, earlier)], max_tokens=MOST_TOKENS)
+        except RewardError:
+            if all(tried.formulas is None for _, tried in earlier):
+                raise
+            break
         tried = (
             read(answer.text, episodes)
             if answer.complete
@@ -82,8 +87,8 @@ def write_formulas(folder: Path, server: ServerSettings, *, rounds: int, say: Sa
     best = max((tried for _, tried in earlier), key=lambda tried: tried.worth)
     if best.formulas is None:
         raise RewardError(
-            f"answers of {endpoint.name} are {rounds}, and none holds formulas that can be taken ({best.refusal}); "
-            "take a larger model, or write them by hand"
+            f"answers of {endpoint.name} are {len(earlier)}, and none holds formulas that can be taken "
+            f"({best.refusal}); take a larger model, or write them by hand"
         )
     return Written(
         formulas=best.formulas,
