@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -15,8 +14,7 @@ import pytest
 
 from robot_stack.cli.main import VERBS
 from tests.arch.source_tree import PACKAGES, ROOT, python_files, tree
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+from tests.chromium import CHROMIUM, QUIET
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 HEADINGS = re.findall(r"^### (.+)$", (ROOT / "docs/troubleshooting.md").read_text(), flags=re.MULTILINE)
@@ -96,7 +94,7 @@ def test_pages_are_read_and_searched_from_disk_and_fetch_nothing(site: Path) -> 
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     fetched: list[str] = []
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         page = browser.new_page()
         page.on("request", lambda request: fetched.append(request.url))
         page.goto((site / "index.html").as_uri())
@@ -115,7 +113,7 @@ def test_code_is_highlighted_and_copied_by_its_button_from_disk(site: Path, sche
     """Also on the start page, with its picture and the two commands."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         context = browser.new_context(color_scheme=scheme, permissions=["clipboard-read", "clipboard-write"])
         page = context.new_page()
         page.goto((site / "index.html").as_uri())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,15 +16,13 @@ pytest.importorskip("playwright", reason="no Playwright on this machine: pip ins
 
 from playwright import sync_api
 
+from tests.chromium import CHROMIUM
 from tests.console.page_rig import FakeCell
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
 
 WAIT_MS = 15_000
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 844}
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync")  # fmt: skip
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 """Folder that screenshots are kept in, for an operator to look at."""
 

@@ -31,7 +31,8 @@ def url(cell: FakeCell) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
     """A real browser without a window."""
-    from tests.console.browser_rig import CHROMIUM, QUIET, sync_api
+    from tests.chromium import CHROMIUM, QUIET
+    from tests.console.browser_rig import sync_api
 
     with sync_api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))

@@ -22,7 +22,8 @@ from robot_stack.console.record_of import RunRecord
 from robot_stack.console.scene_view import SceneView
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.shape import Shape, ShapeKind
-from tests.console.browser_rig import CHROMIUM, QUIET, needs_chromium, picture, says, until
+from tests.chromium import CHROMIUM, QUIET
+from tests.console.browser_rig import needs_chromium, picture, says, until
 
 DRAWN_MS = 60_000
 """A browser without a GPU draws slowly on a busy machine."""

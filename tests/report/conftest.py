@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from robot_stack.report.html import write_report
+from tests.chromium import CHROMIUM, QUIET
 from tests.report.fake_run import write_run
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield opened
         opened.close()
 
