@@ -71,7 +71,7 @@ def test_policy_and_values_reach_the_known_optimum() -> None:
     p, k = riccati()
     learner, rng = RLPDLearner(SPEC, CONFIG, seed=0), np.random.default_rng(0)
     before = distance_to_optimum(learner, p, k)
-    for _ in range(2500):
+    for _ in range(1500):
         learner.update(transitions(rng, 128))
     action_error, value_error = distance_to_optimum(learner, p, k)
     assert action_error < 0.06 < 0.3 < before[0]
