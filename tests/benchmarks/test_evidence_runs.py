@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.evidence.runs import EvidenceRuns
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 TINY = (
     "training.demos=2",
@@ -29,7 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, few_ways: None) -> EvidenceRu
     return EvidenceRuns(tmp_path_factory.mktemp("work"), 0.1, overrides=TINY, resets=2, states=1)
 
 
-@pytest.mark.parametrize("name", [pytest.param("full", marks=pytest.mark.slow), "qc"])
+@pytest.mark.parametrize("name", ["full", "qc"])
 def test_online_training_is_measured_with_its_operators_time_and_its_critic(runs: EvidenceRuns, name: str) -> None:
     found = runs.measure(name, 0)
     assert found["resets"] == 2
@@ -41,7 +41,6 @@ def test_online_training_is_measured_with_its_operators_time_and_its_critic(runs
     assert found["advantage_rank_correlation"]["states"] == 1
 
 
-@pytest.mark.slow
 def test_imitation_of_corrections_has_the_operators_time_of_the_run_that_recorded_them(runs: EvidenceRuns) -> None:
     corrected, imitated, cloned = (runs.measure(name, 0) for name in ("hg_dagger", "bc_plus_corrections", "bc"))
     assert imitated["operator_s"] == corrected["operator_s"]

@@ -206,6 +206,7 @@ def test_all_that_does_not_start_is_named_at_once_and_says_why(tmp_path, monkeyp
         assert blind == ["wrist:", "front:"], printed
 
 
+@pytest.mark.slow
 def test_where_something_is_missing_nobody_waits_for_what_its_rate_would_be(tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     monkeypatch.chdir(tmp_path)

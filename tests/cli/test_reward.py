@@ -207,7 +207,10 @@ def test_a_large_model_is_judged_over_http_with_its_cost(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--model", "gmr"], "reward model is 'gmr', must be one of classifier, clip, grm, .*did you mean 'grm'"),
+        (
+            ["--model", "gmr"],
+            "reward model is 'gmr', must be one of classifier, clip, expression, grm, .*did you mean 'grm'",
+        ),
         (["--model", "grm"], "settings of reward model grm are missing, must say where it is"),
         (["--settings", "there.yaml"], "settings there.yaml are of no model, must be of one; name it with --model"),
         (["--model", "grm", "--settings", "nowhere.yaml"], "settings file is nowhere.yaml, must be readable YAML"),
@@ -298,7 +301,9 @@ def test_a_dataset_is_evaluated_with_a_large_model_or_a_model_of_the_same_cell(
     assert main(["reward", "eval", str(data)]) == 1
     assert f"reward model for {data} is missing, must be named" in " ".join(capsys.readouterr().err.split())
     assert main(["reward", "eval", str(data), "--model", "progress"]) == 1
-    assert "must be a large one or a run, whose own model is fitted" in " ".join(capsys.readouterr().err.split())
+    assert "must be a large one, formulas with settings, or a run, whose own model is fitted" in " ".join(
+        capsys.readouterr().err.split()
+    )
     other = tmp_path / "other"
     other.mkdir()
     text = (run_folder / "run.yaml").read_text()

@@ -96,7 +96,11 @@ def play(path: Path) -> int:
     return len(recorded)
 
 
-@pytest.mark.parametrize("before", [Mode.DISARMED, Mode.READY, Mode.HOLD, Mode.STOP, Mode.POLICY])
+@pytest.mark.parametrize(
+    "before",
+    [pytest.param(mode, marks=pytest.mark.slow) for mode in (Mode.DISARMED, Mode.READY, Mode.STOP)]
+    + [Mode.HOLD, Mode.POLICY],
+)
 def test_a_bag_that_is_played_back_moves_nothing_and_ends_no_hold(bag: Path, bench: Bench, before: Mode) -> None:
     sink = bench.sink
     bring_to(bench, before)

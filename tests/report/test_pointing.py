@@ -214,6 +214,7 @@ def test_words_of_a_run_cannot_end_the_script_that_holds_them(browser: Any, tmp_
     assert "<script>alert(1)<" in page.locator(".tip").text_content()
 
 
+@pytest.mark.slow
 def test_a_report_of_250_episodes_is_small(tmp_path: Path) -> None:
     write_run(tmp_path / "peg", online=250, stored=24)
     assert write_report(tmp_path / "peg").stat().st_size < 10e6

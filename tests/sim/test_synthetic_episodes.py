@@ -16,6 +16,7 @@ from robot_stack.sensing.crop import crop_and_resize
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.workcell.build import build_world
+from sim import episodes
 from sim.cell import scene_camera
 from sim.episodes import OTHER_TASKS, EpisodeMaker, GeneratedEpisode
 from sim.hand import NEVER_QUITE, progress_of
@@ -382,11 +383,12 @@ def test_unknown_kind_is_refused(maker: EpisodeMaker) -> None:
         maker.make("sucess", 0)
 
 
-def test_kind_that_does_not_come_about_is_said(resolved: ResolvedRun) -> None:
+def test_kind_that_does_not_come_about_is_said(resolved: ResolvedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(episodes, "TRIES", 2)
     maker, _ = blind_maker(resolved)
     maker._task.failed = lambda data: True  # type: ignore[method-assign, assignment]
     maker._world.reset = lambda seed: None  # type: ignore[method-assign, assignment]
-    with pytest.raises(RobotError, match="take another seed"):
+    with pytest.raises(RobotError, match="did not come about in 2 tries; take another seed"):
         maker.make("partial", 0)
 
 

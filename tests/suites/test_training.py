@@ -76,6 +76,7 @@ def test_what_cannot_be_trained_on_is_refused() -> None:
         LockstepTraining(GymnasiumCell(seeing, expert=straight), CONFIG, budget, seed=0)
 
 
+@pytest.mark.slow
 def test_relabelled_goals_teach_more_of_as_many_steps() -> None:
     """Five demonstrations, few rows of them in a batch: what was tried for nothing becomes a way to somewhere."""
     space = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight).spec
