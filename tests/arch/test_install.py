@@ -48,7 +48,7 @@ def make(
     }  # fmt: skip
     venv = machine / "venv"
     command = ["make", f"VENV={venv}", *options, str(venv / stamp)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return [line for line in log.read_text().splitlines() if "config list" not in line], done.stdout
 

@@ -74,7 +74,7 @@ def test_every_topic_of_the_cell_is_in_the_bag(cell: Path, tmp_path: Path) -> No
         assert time.monotonic() < deadline_s, sizes(out)
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    printed, words = process.communicate(timeout=30)
+    printed, words = process.communicate(timeout=240)
     assert process.returncode == 0, words
     said = json.loads(printed)
     assert said["left_out"] == {}
@@ -110,7 +110,7 @@ def test_a_killed_recorder_leaves_what_it_had(cell: Path, tmp_path: Path) -> Non
             time.sleep(0.05)
     finally:
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=240)
     assert messages(out / "000.mcap", f"/sim/{topics.observation('front')}", whole=False)
 
 

@@ -18,7 +18,7 @@ def test_bash_completes_verbs_and_options(capsys: pytest.CaptureFixture[str]) ->
 
     def completed(*words: str) -> list[str]:
         text = script + "\n" + ask.format(words=" ".join(words), index=len(words) - 1)
-        done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=240, check=True)
         return done.stdout.split()
 
     assert set(completed("robot-stack", "re")) == {verb for verb in VERBS if verb.startswith("re")}

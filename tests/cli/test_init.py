@@ -151,7 +151,7 @@ def test_without_a_name_a_page_tells_what_is_connected_until_it_is_ended(empty_f
             code, page = fetch(url, "")
             assert (code, b"A new cell" in page) == (200, True)
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=240) == 0
         finally:
             process.kill()
     assert not list(empty_folder.iterdir())

@@ -80,7 +80,7 @@ def said_and_ended(recorded: Path, ending: signal.Signals) -> tuple[int, str]:
             said = json.dumps({"episode": DEMO, "verdict": "failure"}).encode()
             assert fetch(url, "api/label", said, **{"Content-Type": "application/json"})[0] == 200
             process.send_signal(ending)
-            rest, _ = process.communicate(timeout=30)
+            rest, _ = process.communicate(timeout=240)
         finally:
             process.kill()
     return process.returncode, rest

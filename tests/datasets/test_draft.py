@@ -39,7 +39,7 @@ def writer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     assert process.stdout.readline() == "half\n"
     yield process
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=240)
 
 
 def test_folder_appears_when_the_block_ends(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_killed_writer_leaves_no_folder_and_the_next_one_starts_anew(
 def test_second_writer_of_one_folder_is_refused_and_harms_nobody(writer: subprocess.Popen[str], tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=f"is process {writer.pid}, must be this one"), new_folder(tmp_path / "out"):
         pytest.fail("the block was entered")
-    writer.communicate("", timeout=20)
+    writer.communicate("", timeout=240)
     assert contents(tmp_path) == {"out/half": b"x"}
 
 
@@ -146,7 +146,7 @@ def test_edit_killed_at_any_instant_loses_nothing(view: StoreView, after_s: floa
         process.wait(after_s)
     except subprocess.TimeoutExpired:
         process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=240)
     assert contents(view.root) == before
     out = tmp_path / "out"
     if not out.exists():

@@ -98,7 +98,7 @@ def test_two_processes_write_one_file_at_once_and_neither_notices(tmp_path: Path
     script = "import sys; from pathlib import Path; from robot_stack.disk.durable import write_durable\n"
     script += "for _ in range(300): write_durable(Path(sys.argv[1]), 'x' * 100_000)"
     both = [subprocess.Popen([sys.executable, "-c", script, str(path)], stderr=subprocess.PIPE) for _ in range(2)]
-    said = [process.communicate(timeout=60)[1].decode() for process in both]
+    said = [process.communicate(timeout=240)[1].decode() for process in both]
     assert said == ["", ""]
     assert path.read_text() == content
     assert [each.name for each in tmp_path.iterdir()] == ["run.yaml"]

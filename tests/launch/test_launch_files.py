@@ -87,7 +87,7 @@ def alive(pid: int) -> bool:
 def test_ros2_launch_shows_the_arguments(name, tmp_path):
     command = [ROS2, "launch", str(ROOT / "launch" / name), "--show-args"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert shown.returncode == 0, shown.stderr
     for argument in ("run", "set", "folder"):
         assert f"'{argument}':" in shown.stdout
@@ -258,7 +258,7 @@ def table_launch(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     yield module
     for helper in helpers:
-        helper.communicate(timeout=20)
+        helper.communicate(timeout=240)
     sys.modules.pop("table_launch", None)
 
 

@@ -55,7 +55,7 @@ sys.exit(process.main(["--run", "run.yaml"]))
 def outcome(how: str, actor_s: float = 0.0, *, left: bool = True) -> tuple[int, list[str], float, str]:
     """Exit code, what it printed, the seconds it took without its imports, and its errors."""
     words = [sys.executable, "-c", CODE.format(how=how, actor_s=actor_s, left=left)]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
     *printed, took_s = ended.stdout.splitlines()
     return ended.returncode, printed, float(took_s), ended.stderr
 

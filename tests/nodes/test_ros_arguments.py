@@ -113,7 +113,7 @@ def test_a_stranger_reads_parameters_and_is_told_where_they_are_set(spaced, tmp_
 def test_a_parameter_that_only_one_process_would_have_ends_its_start(spaced, tmp_path):
     RunPaths(tmp_path).resolved.write_text(spaced.to_yaml())
     argv = next(row.argv for row in cell_processes(spaced, tmp_path) if row.name == "teleop")
-    ended = subprocess.run([*argv, "--ros-args", "-p", "rate_hz:=80.0"], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([*argv, "--ros-args", "-p", "rate_hz:=80.0"], capture_output=True, text=True, timeout=240)
     assert ended.returncode == 1
     assert "parameter rate_hz is 80.0 on the command line, must be 50.0" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -74,7 +74,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.long
 def test_a_preference_survives_kill_minus_nine_and_a_torn_line_goes(tmp_path: Path) -> None:
     path = tmp_path / "preferences.jsonl"
-    died = subprocess.run([sys.executable, "-c", SAYS_AND_DIES, str(path)], check=False, timeout=60)
+    died = subprocess.run([sys.executable, "-c", SAYS_AND_DIES, str(path)], check=False, timeout=240)
     assert died.returncode == -signal.SIGKILL
     assert read_preferences(path).torn
     log = PreferenceLog(path)

@@ -134,7 +134,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.long
 def test_a_mark_survives_kill_minus_nine(tmp_path: Path) -> None:
-    died = subprocess.run([sys.executable, "-c", MARKS_AND_DIES, str(tmp_path)], check=False, timeout=60)
+    died = subprocess.run([sys.executable, "-c", MARKS_AND_DIES, str(tmp_path)], check=False, timeout=240)
     assert died.returncode == -signal.SIGKILL
     with store_at(tmp_path) as store:
         assert store.marks == (mark(1, 2),)

@@ -48,7 +48,7 @@ def _run_and_kill(root: Path, first: int, alive_s: float) -> dict[str, int]:
     lines = [writer.stdout.readline()]
     time.sleep(alive_s)
     writer.send_signal(signal.SIGKILL)
-    rest, _ = writer.communicate(timeout=30)
+    rest, _ = writer.communicate(timeout=240)
     lines += [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
     said = [line.split() for line in lines]
     return {name: int(index) for name, index in said}

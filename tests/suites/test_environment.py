@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_refused(alone: CellEnvironment, tmp_path: Path) ->
 
 def test_missing_package_is_said_in_a_sentence() -> None:
     code = "import sys; sys.modules['gymnasium'] = None; import robot_stack.suites"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert "gymnasium is missing, must be installed for robot_stack.suites; pip install 'robot-stack[suites]'" in (
         result.stderr
     )

@@ -186,7 +186,7 @@ def refused_to_another(serve: Serve, run: Path) -> None:
     run.chmod(0o755)  # the file alone must do
     said = subprocess.run(
         [sys.executable, "-c", ANOTHER.format(nobody=NOBODY), address, str(run / FILE)],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=240, check=True,
     )  # fmt: skip
     assert said.stdout.split("\n")[:-1] == ["not read", *["UNAUTHENTICATED"] * 3]
     assert (backend.label_calls, backend.memory) == (0, {})

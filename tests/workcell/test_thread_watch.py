@@ -30,7 +30,7 @@ print("stopped", stopped, "failure", repr(watch.failure))
 def outcome(*, fails: bool, module: str = "robot_stack.console.forwarder") -> subprocess.CompletedProcess[str]:
     ends = fails and module.startswith("robot_stack")
     code = PROCESS.format(fails=fails, module=module, wait_s=20 if ends else 0.2)
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
 
 
 def test_a_thread_that_fails_ends_the_process_and_says_with_what():
