@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from reward_models.expression.config import SCORES, ExpressionConfig
-from reward_models.metrics import clock_scores, mean_voc
 from reward_models.model_per_task import TaskModel
 from reward_models.progress.clips import ScoredEpisode
-from reward_models.progress.fit import FitReport, standard
+from reward_models.progress.fit import FitReport, report_on, standard
 from reward_models.progress.model import FrameScores
 from robot_stack.types.errors import RewardError
 
@@ -103,17 +102,7 @@ def judge(
     for number, episode in enumerate(successes):
         scored.append(model.score(episode.frames))
         on_step(number + 1, len(successes), 0.0)
-    early = np.concatenate(
-        [s.success[: max(0, len(s.success) - 2 * e.done_frames)] for e, s in zip(successes, scored, strict=True)]
-    )
-    return FitReport(
-        version=model.version,
-        voc_heldout=mean_voc([s.progress for s in scored]),
-        voc_clock=mean_voc([clock_scores(len(s.progress)) for s in scored]),
-        false_done=float((early >= model.config.threshold).mean()) if len(early) else 0.0,
-        calibration_error=float("nan"),
-        loss=0.0,
-    )
+    return report_on(model.version, successes, scored, threshold=model.config.threshold)
 
 
 def written(

@@ -17,11 +17,10 @@ import torch
 from torch import Tensor
 
 from reward_models.alarms import nearest_distance
-from reward_models.metrics import clock_scores, mean_voc
 from reward_models.otr.config import OtrConfig
 from reward_models.otr.transport import costs_between, transport
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
-from reward_models.progress.fit import DONE_KNOWN, FitReport, standard
+from reward_models.progress.fit import DONE_KNOWN, FitReport, report_on, standard
 from reward_models.progress.model import FrameScores, plain_columns
 from robot_stack.types.errors import RewardError
 
@@ -147,17 +146,7 @@ def fit(
     for number, episode in enumerate(others):
         scored.append(model.score(episode.frames))
         on_step(number + 1, len(others), 0.0)
-    early = np.concatenate(
-        [s.success[: max(0, len(s.success) - 2 * e.done_frames)] for e, s in zip(others, scored, strict=True)]
-    )
-    report = FitReport(
-        version=model.version,
-        voc_heldout=mean_voc([s.progress for s in scored]),
-        voc_clock=mean_voc([clock_scores(len(s.progress)) for s in scored]),
-        false_done=float((early >= DONE).mean()) if len(early) else 0.0,
-        calibration_error=float("nan"),
-        loss=0.0,
-    )
+    report = report_on(model.version, others, scored, threshold=DONE)
     return model, report, None
 
 

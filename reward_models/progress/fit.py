@@ -24,7 +24,7 @@ from reward_models.progress.clips import (
 )
 from reward_models.progress.common_look import Columns, CommonLook
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.model import ProgressModel
+from reward_models.progress.model import FrameScores, ProgressModel
 from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.orders import PAIRS, OrderedPair, order_accuracy, pairs_of, preference_loss
 from robot_stack.types.errors import RewardError
@@ -116,7 +116,9 @@ def fit(
     error = _calibrate(model, held_out, start)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
-    report = _report(model, successes, error, float(np.mean(losses)))
+    scored = [model.score(e.frames) for e in successes]
+    mean_loss = float(np.mean(losses))
+    report = report_on(model.version, successes, scored, threshold=config.threshold, error=error, loss=mean_loss)
     return model, replace(report, orders=len(pairs), order_accuracy=_order_accuracy(model, pairs_aside))
 
 
@@ -293,16 +295,33 @@ def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode], start: P
     return calibration_error(1 / (1 + np.exp(-(scale * z + offset))), y)
 
 
-def _report(model: ProgressModel, successes: Sequence[ScoredEpisode], error: float, loss: float) -> FitReport:
-    scored = [model.score(e.frames) for e in successes]
+def report_on(
+    version: str,
+    successes: Sequence[ScoredEpisode],
+    scored: Sequence[FrameScores],
+    *,
+    threshold: float,
+    error: float = float("nan"),
+    loss: float = 0.0,
+) -> FitReport:
+    """Return the figures of a model on successes: how its Φ rises, and how often it calls an early frame done.
+
+    Args:
+        version: Of the model.
+        successes: At least one.
+        scored: What it says of each.
+        threshold: Probability of success that counts as done.
+        error: Of its calibration.
+        loss: Of its fit.
+    """
     early = np.concatenate(
         [s.success[: max(0, len(s.success) - 2 * e.done_frames)] for e, s in zip(successes, scored, strict=True)]
     )
     return FitReport(
-        version=model.version,
+        version=version,
         voc_heldout=mean_voc([s.progress for s in scored]),
         voc_clock=mean_voc([clock_scores(len(s.progress)) for s in scored]),
-        false_done=float((early >= model.config.threshold).mean()) if len(early) else 0.0,
+        false_done=float((early >= threshold).mean()) if len(early) else 0.0,
         calibration_error=error,
         loss=loss,
     )
