@@ -227,6 +227,7 @@ def test_of_a_cell_that_runs_already_nobody_waits_for_a_start(monkeypatch) -> No
     assert (old.ending(), dict(old.failures)) == ("", {})
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_a_process_that_hangs_before_it_says_anything(tmp_path, monkeypatch, capsys) -> None:
     """It lives and works at nothing, as one that waits for a lock or a serial port does; the rest is looked at."""
     pytest.importorskip("rclpy", reason="no ROS on this machine")

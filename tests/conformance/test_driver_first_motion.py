@@ -55,8 +55,8 @@ def first_motion(bench: Bench) -> list[AxisVerdict]:
     ("double", "troubles"),
     [
         (ServoDouble, [Trouble.NONE] * 4),
-        (OtherWayDouble, [Trouble.SIGN] * 4),
-        (FastDouble, [Trouble.GAIN] * 4),
+        pytest.param(OtherWayDouble, [Trouble.SIGN] * 4, marks=pytest.mark.slow),
+        pytest.param(FastDouble, [Trouble.GAIN] * 4, marks=pytest.mark.slow),
         (BaseFrameDouble, [Trouble.NONE, Trouble.FRAME, Trouble.FRAME, Trouble.FRAME]),
     ],
 )

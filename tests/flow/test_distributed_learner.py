@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from policies.distributed import Ranks
@@ -19,6 +20,7 @@ from tests.flow.flow_rig import PRETRAIN, Finished, Learner, write_run
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
+@pytest.mark.slow  # the losses of two processes are in tests/policies/test_ranks.py
 def test_two_processes_train_and_go_on_from_their_checkpoint(finished: Finished, tmp_path: Path) -> None:
     folder = tmp_path / "together"
     write_run(folder, "training.max_episodes=1000")

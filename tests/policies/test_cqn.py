@@ -125,7 +125,7 @@ def test_target_is_of_the_action_that_the_policy_prefers_valued_by_the_average()
     torch.testing.assert_close(got[inside], wanted[inside], atol=2e-2, rtol=0.0)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_reward_finds_the_chunk_that_imitation_of_the_same_data_does_not() -> None:
     found = {}
     for name, settings in {

@@ -79,7 +79,7 @@ def test_accuracy_counts_the_pairs_with_a_further_one() -> None:
     assert math.isnan(order_accuracy(first, second, np.full(3, 0.5)))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_preferences_order_frames_of_which_labels_say_nothing() -> None:
     made = [misled(seed) for seed in range(8)]
     orders = answers(made, 100, seed=1)

@@ -229,8 +229,8 @@ def test_demonstrations_from_held_out_resets_succeed_in_time(trial: OperatorTria
     assert all(all(one.milestones.values()) and len(one.milestones) == 5 for one in attempts)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("beginning", [pytest.param("random", marks=pytest.mark.slow), "disturbed"])
+@pytest.mark.slow
+@pytest.mark.parametrize("beginning", ["random", "disturbed"])
 def test_the_operator_takes_over_from_where_a_random_policy_has_left_the_scene(
     trial: OperatorTrial, beginning: str
 ) -> None:
