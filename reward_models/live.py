@@ -116,12 +116,12 @@ def _under(prefix: str, named: Mapping[str, ValueT]) -> dict[str, ValueT]:
 
 def _fit_expression(
     episodes: Sequence[ScoredEpisode], config: ExpressionConfig, *, text: str, seed: int, on_step: OnStep
-) -> tuple[ExpressionModel, FitReport, ClassifierReport | None]:
-    seen, judged = None, None
+) -> tuple[ExpressionModel, FitReport, None]:
+    seen = None
     if config.reads_scores:
-        seen, _, judged = _fit_progress(episodes, config, text=text, seed=seed, on_step=on_step)
+        seen, _ = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     model = expression.written(episodes, config, text=text, seen=seen)
-    return model, expression.judge(model, episodes, on_step), judged
+    return model, expression.judge(model, episodes, on_step), None
 
 
 def _restore_expression(

@@ -98,7 +98,7 @@ def question(text: str, episodes: Sequence[EpisodeValues], earlier: Sequence[tup
 
     Args:
         text: What the robot is told to do.
-        episodes: EpisodeValues, one success at least.
+        episodes: What was recorded, one success at least.
         earlier: Answers, and what they were worth.
     """
     successes = [episode.values for episode in episodes if episode.success]

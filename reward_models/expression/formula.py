@@ -1,9 +1,9 @@
 """A formula over named numbers of a frame: parsed, checked against a list of what it may hold, and evaluated on arrays.
 
 It is written by people or by a language model, so nothing of it is run as Python: its syntax tree is walked, and all
-that is not in the lists below is refused by name. There are no attributes, strings, assignments, loops or
-calls of anything but the functions here, and every value is an array of as many rows as there are frames, so a formula
-can neither reach out nor take long.
+that is not in the lists below is refused by name. There are no attributes, strings, assignments, loops or calls of
+anything but the functions here, and every value is an array of a bounded width and as many rows as there are frames, so
+a formula can neither reach out nor take long.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ LONGEST = 1000
 """Characters of a formula."""
 MOST = 200
 """Nodes of its syntax tree."""
+WIDEST = 4096
+"""Numbers a frame of any part of it, as of a part of proprio."""
 Values = np.ndarray
 """Numbers of T frames, float64, shape (T, K), or (1, K) where they are the same in all."""
 
@@ -217,6 +219,8 @@ class Formula:
                 return self._joined(node, lambda *found: reduce(pick, map(_truth, found)), several, values)
             case ast.List(elts=several):
                 found = [self._of(each, values) for each in several]
+                if (width := sum(each.shape[1] for each in found)) > WIDEST:
+                    raise FormulaError(f"a list holds {width} numbers a frame, must hold at most {WIDEST}; shorten it")
                 rows = max(len(each) for each in found)
                 return np.concatenate([np.broadcast_to(each, (rows, each.shape[1])) for each in found], axis=1)
             case ast.IfExp(test=test, body=body, orelse=other):

@@ -96,13 +96,14 @@ def test_a_formula_comes_to_what_is_written(text: str, wanted: list[float]) -> N
         ("tip + tip[:2]", "joins 2 and 3 numbers"),
         ("tip", "comes to 3 numbers a frame, must come to one"),
         ("max(tip[:2] < 0 < tip)", "joins 2 and 3 numbers"),
+        ("max([" + ", ".join(["pad"] * 150) + "])", "a list holds 600000 numbers a frame, must hold at most 4096"),
         ("clip(open, 0)", "clip is called with 2 arguments, must be with 3"),
         ("wrench[0]", "formula reads wrench, must read some of left.tip, open, tip"),
     ],
 )
 def test_what_is_no_formula_of_these_numbers_is_refused_by_name(text: str, says: str) -> None:
     with pytest.raises(FormulaError, match=says):
-        Formula(text).check(SIZES)
+        Formula(text).check(SIZES | ({"pad": 4000} if "pad" in text else {}))
 
 
 @given(st.text(st.sampled_from("tipopen()[]0123456789.,:+-*/<>=!'\"_ \n\\#@&|^~ifelsandorlamb"), max_size=60))

@@ -94,9 +94,12 @@ def evaluate_generated(
     else:
         config = _fit_config(wanted, resolved)
         demos = generate(resolved, {"success": DEMOS}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
-        begun = time.perf_counter()
-        model = _fitted(demos, resolved.spec(), config, seed, say)
-        fit_s = time.perf_counter() - begun
+        if isinstance(config, ExpressionConfig) and not config.reads_scores:
+            model, fit_s = FormulaModel(config, resolved.spec()), None
+        else:
+            begun = time.perf_counter()
+            model = _fitted(demos, resolved.spec(), config, seed, say)
+            fit_s = time.perf_counter() - begun
     made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "synthetic episode"))
     scored = labelled(made, shown=demos[0])
     every = frames_between(wanted, resolved)
