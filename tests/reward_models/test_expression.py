@@ -96,7 +96,7 @@ def test_a_formula_comes_to_what_is_written(text: str, wanted: list[float]) -> N
         ("tip + tip[:2]", "joins 2 and 3 numbers"),
         ("tip", "comes to 3 numbers a frame, must come to one"),
         ("max(tip[:2] < 0 < tip)", "joins 2 and 3 numbers"),
-        ("max([" + ", ".join(["pad"] * 150) + "])", "a list holds 600000 numbers a frame, must hold at most 4096"),
+        ("max([" + ", ".join(["pad"] * 90) + "])", "a list holds 360000 numbers a frame, must hold at most 4096"),
         ("clip(open, 0)", "clip is called with 2 arguments, must be with 3"),
         ("wrench[0]", "formula reads wrench, must read some of left.tip, open, tip"),
     ],
