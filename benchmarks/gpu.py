@@ -1,7 +1,8 @@
 """Updates per second on a GPU, each with a batch of its own off the replay: as shipped, and eager in float32.
 
 Sizes are those of `cycle`. What is measured against the GPU's peak is the multiplications of matrix products and
-convolutions alone. Without a GPU nothing is measured. Run: python -m benchmarks.gpu [--quick]
+convolutions alone. Without a GPU nothing is measured. Run: python -m benchmarks.gpu [--quick] [--algorithms], which
+times one update of each algorithm on its own batch of noise instead, beside one core, as a table in Markdown.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import cycle, replay_sample
+from benchmarks import cycle, replay_sample, updates
 from policies import precision
+from policies.registry import ALGORITHMS
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.learner.batches import Batches, make_batches
 from robot_stack.replay.replay import Replay
@@ -78,6 +80,25 @@ def figures(name: str, replay: Replay, *, end_to_end: bool, count: int) -> dict[
     }
 
 
+def algorithm_ms(name: str, device: str, count: int) -> float:
+    """Milliseconds of one update of an algorithm, on rows that lie on the device."""
+    algorithm = ALGORITHMS[name]
+    config = algorithm.config(**updates.BEGUN.get(name, {}))
+    learner = algorithm.learner(updates.sizes(), config, seed=0, device=device)
+    rows = updates.rows_of(config).to(device)
+    return 1e3 / per_s(lambda: learner.update(rows), count)
+
+
+def algorithms(quick: bool) -> str:
+    """The table of all algorithms."""
+    lines = ["| algorithm | ms, one core | ms, GPU | times faster |", "| --- | --- | --- | --- |"]
+    for name in sorted(ALGORITHMS):
+        core = algorithm_ms(name, "cpu", 4 if quick else 40)
+        gpu = algorithm_ms(name, "cuda", 100 if quick else 1000)
+        lines.append(f"| `{name}` | {core:.1f} | {gpu:.2f} | {core / gpu:.0f} |")
+    return "\n".join(lines)
+
+
 def measure(quick: bool) -> dict[str, float]:
     """Keys for results.json; none without a GPU."""
     if not torch.cuda.is_available():
@@ -98,7 +119,13 @@ def main() -> None:
     """Print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    for name, value in measure(parser.parse_args().quick).items():
+    parser.add_argument("--algorithms", action="store_true")
+    options = parser.parse_args()
+    if options.algorithms and torch.cuda.is_available():
+        torch.set_num_threads(1)
+        print(algorithms(options.quick))
+        return
+    for name, value in measure(options.quick).items():
         print(f"{name:36}{value:12.4g}")
 
 

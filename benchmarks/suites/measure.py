@@ -1,9 +1,10 @@
 """RLPD on outside suites, beside the figures that others published.
 
 Run: make bench-suites [SMOKE=1], or python -m benchmarks.suites [--seeds 0 1 2] [--only TASK ...] [--chunks 1 5]
-[--steps 200000]. Writes SUITES.md and suites.json. Each run takes an hour on a core for 200,000 steps; its evaluations
-are kept as they come, and the next call does the runs that are not finished, from their start. SMOKE=1 is one run of
-100,000 steps: puzzle-3x3-4 with decisions of 5 steps.
+[--steps 200000] [--networks published --device cuda]. Writes SUITES.md and suites.json. With the small networks each
+run takes an hour on a core for 200,000 steps; those of the published size need a GPU. Evaluations are kept as they
+come, and the next call does the runs that are not finished, from their start. SMOKE=1 is one run of 100,000 steps:
+puzzle-3x3-4 with decisions of 5 steps.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ STEPS = 200_000
 CHUNKS = (1, 5)
 
 
-def key(run: Run) -> tuple[str, int, int]:
+def key(run: Run) -> tuple[str, int, str, int]:
     """Return what tells a run from others."""
-    return run["task"], run["chunk"], run["seed"]
+    return run["task"], run["chunk"], run["networks"], run["seed"]
 
 
 def last(run: Run) -> int:
@@ -39,7 +40,7 @@ def keep(run: Run, folder: Path) -> None:
     if any(key(other) == key(run) and last(other) > last(run) for other in known.ogbench):
         return
     runs = [other for other in known.ogbench if key(other) != key(run)] + [run]
-    runs.sort(key=lambda one: (order.index(one["task"]), one["chunk"], one["seed"]))
+    runs.sort(key=lambda one: (order.index(one["task"]), *key(one)[1:]))
     known.ogbench = runs
     write(known, folder)
 
@@ -54,9 +55,29 @@ def wanted(
                 yield ogbench.TASKS[name], chunk, seed
 
 
-def measure(task: ogbench.Task, *, chunk: int, seed: int, steps: int, data: Path, folder: Path) -> None:
+def measure(
+    task: ogbench.Task,
+    *,
+    chunk: int,
+    seed: int,
+    steps: int,
+    data: Path,
+    folder: Path,
+    networks: ogbench.Networks = "small",
+    device: str = "cpu",
+    eval_every: int = ogbench.EVAL_EVERY,
+) -> None:
     """Train once; each evaluation is on disk before the next begins."""
-    run: Run = {"suite": "ogbench", "task": task.name, "chunk": chunk, "seed": seed, "steps": steps, "evaluations": {}}
+    run: Run = {
+        "suite": "ogbench",
+        "task": task.name,
+        "chunk": chunk,
+        "networks": networks,
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
+        "seed": seed,
+        "steps": steps,
+        "evaluations": {},
+    }
 
     def say(evaluated: Evaluated) -> None:
         run["evaluations"][str(evaluated.online_steps)] = [evaluated.successes, evaluated.episodes]
@@ -68,7 +89,17 @@ def measure(task: ogbench.Task, *, chunk: int, seed: int, steps: int, data: Path
             flush=True,
         )
 
-    ogbench.train(task, chunk=chunk, seed=seed, steps=steps, data=data, say=say)
+    ogbench.train(
+        task,
+        chunk=chunk,
+        seed=seed,
+        steps=steps,
+        data=data,
+        say=say,
+        networks=networks,
+        device=device,
+        eval_every=eval_every,
+    )
 
 
 def is_done(run: Run | None, steps: int) -> bool:
@@ -83,11 +114,24 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(ogbench.TASKS), default=list(ogbench.TASKS))
     parser.add_argument("--chunks", type=int, nargs="+", choices=CHUNKS, default=list(CHUNKS))
     parser.add_argument("--steps", type=int, default=STEPS, help="online steps of each run")
+    parser.add_argument("--networks", choices=list(ogbench.SIZES), default="small", help="how many and how wide")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where they are trained")
+    parser.add_argument("--eval-every", type=int, default=ogbench.EVAL_EVERY, help="steps between evaluations")
     parser.add_argument("--data", type=Path, default=Path("build/suites"), help="where play data lies, or is made")
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the table and the results")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for task, chunk, seed in wanted(options.seeds, options.only, options.chunks):
         known = {key(run): run for run in read(options.out).ogbench}
-        if not is_done(known.get((task.name, chunk, seed)), options.steps):
-            measure(task, chunk=chunk, seed=seed, steps=options.steps, data=options.data, folder=options.out)
+        if not is_done(known.get((task.name, chunk, options.networks, seed)), options.steps):
+            measure(
+                task,
+                chunk=chunk,
+                seed=seed,
+                steps=options.steps,
+                data=options.data,
+                folder=options.out,
+                networks=options.networks,
+                device=options.device,
+                eval_every=options.eval_every,
+            )

@@ -4,9 +4,11 @@ Protocol (Li, Zhou and Levine, 2025, arXiv:2507.07969, `main_online.py` of Colin
 of each batch of 256 from a million steps of play and half online, one update a step after 5,000 random steps, discount
 .99, an entropy target of half an entry's, 50 evaluation episodes. -1 a step and 0 where the task is done; in
 cube-double the published runs count the cubes that are not yet in place instead, and ours do not. Deviations, all of
-them: 2 critics of 2x256 on a trained encoding of 256 where the published ones are 10 of 4x512; LayerNorm and tanh where
-theirs are LayerNorm in the critics alone and ReLU; the policy's mean is evaluated where theirs is sampled; the play is
-made anew by OGBench's oracles (`benchmarks.suites.play`), where theirs is OGBench's file.
+them: the networks, which are 2 critics of 2x256 on a trained encoding of 256 where one core has to do, or as many and
+as wide as the published ones, 10 of 4x512, on an encoding of 512; LayerNorm and tanh where theirs are LayerNorm in the
+critics alone and ReLU; one critic drawn at random makes an update's target where theirs is the mean of all; the
+policy's mean is evaluated where theirs is sampled; the play is made anew by OGBench's oracles
+(`benchmarks.suites.play`), where theirs is OGBench's file.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -34,6 +36,12 @@ EVAL_EPISODES = 50
 RANDOM_STEPS = 5_000
 SHARDS, SHARD_EPISODES = 10, 100
 EVAL_EVERY = 50_000
+Networks = Literal["small", "published"]
+SIZES: dict[Networks, dict[str, Any]] = {
+    "small": {"critics": 2, "hidden": (256, 256), "head": 256},
+    "published": {"critics": 10, "hidden": (512, 512, 512, 512), "head": 512},
+}
+"""Sizes of the networks: for one core, and those of the published runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +81,7 @@ TASKS = {
 """By name, the most telling first."""
 
 
-def settings(chunk: int) -> RLPDConfig:
+def settings(chunk: int, networks: Networks = "small") -> RLPDConfig:
     """Return the settings of the published runs, on our networks."""
     return RLPDConfig(
         batch_size=256,
@@ -81,7 +89,6 @@ def settings(chunk: int) -> RLPDConfig:
         expert_fraction=0.0,
         discount=0.99,
         chunk=chunk,
-        critics=2,
         critic_subset=1,
         critic_actor_ratio=1,
         learning_rate=3e-4,
@@ -91,9 +98,8 @@ def settings(chunk: int) -> RLPDConfig:
         target_entropy_per_action=-0.5,
         std_min=1e-5,
         std_max=5.0,
-        hidden=(256, 256),
-        head=256,
         bc_weight=0.0,
+        **SIZES[networks],
     )
 
 
@@ -105,6 +111,8 @@ def train(
     steps: int,
     data: Path,
     say: Callable[[Evaluated], None],
+    networks: Networks = "small",
+    device: str = "cpu",
     eval_every: int = EVAL_EVERY,
     eval_episodes: int = EVAL_EPISODES,
     random_steps: int = RANDOM_STEPS,
@@ -116,6 +124,8 @@ def train(
     Args:
         chunk: Steps that one decision covers.
         data: Folder of the play data of all domains.
+        networks: How many and how wide.
+        device: Where they are trained.
     """
     folder = data / task.domain
     make_shards(task.domain, folder, shards=shards, episodes=shard_episodes)
@@ -129,10 +139,12 @@ def train(
         episode_steps=int(environment.spec.max_episode_steps),  # type: ignore[union-attr, arg-type]
         eval_every=eval_every,
         eval_episodes=eval_episodes,
+        eval_first=False,
     )
     prior = prior_replay(cell.spec, RULE, arrays)
     del arrays
-    LockstepTraining(cell, settings(chunk), budget, seed=seed, rule=RULE, prior=prior).run(say)
+    config = settings(chunk, networks)
+    LockstepTraining(cell, config, budget, seed=seed, rule=RULE, prior=prior, device=device).run(say)
 
 
 def labelled_play(task: Task, environment: gymnasium.Env[Any, Any], folder: Path, shards: int) -> dict[str, np.ndarray]:

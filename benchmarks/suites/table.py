@@ -18,6 +18,8 @@ FOLDER = Path(__file__).parent.parent
 PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "published.json").read_text())
 ROWS = {1: "RLPD", 5: "RLPD-AC"}
 """Chunk -> name of the published rows."""
+NETWORKS = {"small": "2 of 2x256", "published": "10 of 4x512"}
+"""Size of the critics by the name of the networks."""
 AT = (100_000, 200_000)
 LATE = 1_000
 """Steps by which an evaluation may come late: it waits for the end of an episode."""
@@ -32,14 +34,16 @@ Success of {episodes} evaluation episodes of each seed, pooled, with Wilson's 95
 with its bootstrapped 95 % interval (Li, Zhou and Levine, 2025, arXiv:2507.07969; plot data of ColinQiyangLi/qc at
 {commit}). Chunk is how many steps a decision covers; the published name of chunk 5 is RLPD-AC.
 
-| task | chunk | steps | ours | seeds | published |
-| --- | --- | --- | --- | --- | --- |
+| task | chunk | critics | steps | ours | seeds | published |
+| --- | --- | --- | --- | --- | --- | --- |
 """
 TAIL = """
 What is the same: state observations, half of each batch of 256 from a million steps of play and half online, one update
 a step after 5,000 random steps, discount .99, the entropy target, the learning rate, the averaged target. What is not:
 
-- **Networks**: 2 critics of 2x256, which learn on one core; the published ones are 10 of 4x512 and need a GPU.
+- **Networks**: 2 critics of 2x256 learn on one core; as many and as wide as the published ones, 10 of 4x512, need a
+  GPU. Behind each layer there are LayerNorm and tanh, where theirs have ReLU, and LayerNorm in the critics alone; one
+  critic at random makes an update's target, where theirs is the mean of all.
 - **Play data**: made anew by OGBench's own oracles with its own settings (`benchmarks/suites/play.py`), a thousand
   episodes of a thousand steps, not OGBench's file.
 - **Evaluation**: of the policy's mean; the published runs sample it.
@@ -122,13 +126,19 @@ def _ogbench(runs: Sequence[Run]) -> dict[str, Any]:
         for at in AT:
             told = evaluated_at(run, at)
             if told is not None:
-                cell = found.setdefault(run["task"], {}).setdefault(f"chunk{run['chunk']}", {}).setdefault(str(at), {})
+                row = found.setdefault(run["task"], {}).setdefault(row_name(run["chunk"], run["networks"]), {})
+                cell = row.setdefault(str(at), {})
                 cell.setdefault("success", []).append(told[0] / told[1])
                 cell.setdefault("seeds", []).append(run["seed"])
                 cell["successes"] = cell.get("successes", 0) + told[0]
                 cell["episodes"] = cell.get("episodes", 0) + told[1]
                 cell["wilson95"] = [round(end, 4) for end in wilson_interval(cell["successes"], cell["episodes"])]
     return found
+
+
+def row_name(chunk: int, networks: str) -> str:
+    """Return the name of a row of suites.json: networks of the published size have one of their own."""
+    return f"chunk{chunk}" if networks == "small" else f"chunk{chunk}_{networks}"
 
 
 def _metaworld(runs: Sequence[Run]) -> dict[str, Any]:
@@ -183,11 +193,11 @@ def _ogbench_table(runs: Sequence[Run]) -> str:
     lines = []
     for task in figures:
         for name in figures[task]:
-            chunk = int(name.removeprefix("chunk"))
-            published = PUBLISHED[ROWS[chunk]][task]
+            chunk, _, networks = name.removeprefix("chunk").partition("_")
+            published = PUBLISHED[ROWS[int(chunk)]][task]
             for at, cell in figures[task][name].items():
                 lines.append(
-                    f"| {task} | {chunk} | {int(at):,} | "
+                    f"| {task} | {chunk} | {NETWORKS[networks or 'small']} | {int(at):,} | "
                     f"{_with_interval(cell['successes'] / cell['episodes'], *cell['wilson95'])} | "
                     f"{len(cell['seeds'])} | {_with_interval(*published[at])} |"
                 )

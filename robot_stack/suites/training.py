@@ -7,6 +7,7 @@ whatever quality, may be half of each batch (Ball et al., 2023, arXiv:2302.02948
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -20,6 +21,7 @@ from policies.learner import LearnerSpec, TensorBatch
 from policies.playback import ChunkPlayer
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
+from robot_stack.learner.batches import Batches, make_batches
 from robot_stack.replay.hindsight import Hindsight
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
@@ -49,8 +51,9 @@ class Budget:
         demos: Successful demonstrations before the first update.
         online_steps: Steps of online training.
         random_steps: The first of them, in which actions are uniform and nothing is updated.
+        eval_first: Evaluate before the first update too.
         episode_steps: Longest episode; the environment may cut it shorter.
-        eval_every: Online steps from one evaluation to the next; the first is before the first update.
+        eval_every: Online steps from one evaluation to the next.
         eval_episodes: Episodes of each.
     """
 
@@ -60,6 +63,7 @@ class Budget:
     eval_every: int
     eval_episodes: int
     random_steps: int = 0
+    eval_first: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,7 @@ class LockstepTraining:
         prior: Online episodes of another agent, of which half of each batch is drawn; see `prior_replay`. What the
             training itself records is the other half: it begins with random steps, and has no demonstrations.
         hindsight: Of rows whose goal is relabelled; None for none.
+        device: Where the learner computes, "cpu" or "cuda"; the policy acts on the CPU, as in a run on a robot.
 
     Raises:
         SpecError: If the environment has cameras, since training in lockstep reads numbers alone, or the budget does
@@ -108,6 +113,7 @@ class LockstepTraining:
         rule: RewardRule = SPARSE,
         prior: Replay | None = None,
         hindsight: Hindsight | None = None,
+        device: str = "cpu",
     ) -> None:
         if names := [camera.name for camera in cell.spec.cameras]:
             raise SpecError(
@@ -124,6 +130,9 @@ class LockstepTraining:
         self._loop = ControlLoop(cell, cell.spec, cell, LoopLimits(episode_steps=budget.episode_steps))
         self._replay = Replay(cell.spec, rule, keep_images=False, hindsight=hindsight)
         self._prior = prior
+        self._device = device
+        self._own_batches = make_batches(self._replay, device)
+        self._prior_batches = None if prior is None else make_batches(prior, device)
         self._rng = np.random.default_rng(seed)
         self._numbers = {kind: count() for kind in EpisodeKind}
         self._started_s = time.monotonic()
@@ -145,7 +154,8 @@ class LockstepTraining:
             found.append(self._evaluate(policy))
             say(found[-1])
 
-        measure()
+        if budget.eval_first:
+            measure()
         self._update(learner, self._config.pretrain_updates)
         due = budget.eval_every
         sink = _OnlineSink(self._replay, lambda: self._after_step(learner))
@@ -180,6 +190,7 @@ class LockstepTraining:
             ),
             self._config,
             seed=self._seed,
+            device=self._device,
         )
 
     def _after_step(self, learner: RLPDLearner) -> None:
@@ -190,15 +201,16 @@ class LockstepTraining:
 
     def _update(self, learner: RLPDLearner, allowed: int) -> None:
         while learner.updates < allowed:
-            if self._prior is None:
-                learner.update(self._sample(self._replay, self._config.batch_size, self._config.expert_fraction))
+            own, prior = self._own_batches, self._prior_batches
+            if prior is None:
+                learner.update(self._sample(own, self._config.batch_size, self._config.expert_fraction))
             else:
                 half = self._config.batch_size // 2
-                learner.update(_joined(self._sample(self._prior, half, 0.0), self._sample(self._replay, half, 0.0)))
+                learner.update(_joined(self._sample(prior, half, 0.0), self._sample(own, half, 0.0)))
 
-    def _sample(self, replay: Replay, rows: int, expert_fraction: float) -> TensorBatch:
+    def _sample(self, batches: Batches, rows: int, expert_fraction: float) -> TensorBatch:
         sampling = self._config.sampling
-        batch = replay.sample(
+        return batches.sample(
             self._rng,
             rows,
             gamma=sampling.gamma,
@@ -206,7 +218,6 @@ class LockstepTraining:
             n_step=sampling.n_step,
             chunk=sampling.chunk,
         )
-        return TensorBatch.from_numpy(batch)
 
     def _evaluate(self, policy: _LearnerPolicy) -> Evaluated:
         self._numbers[EpisodeKind.EVAL] = count()  # the same starts each time
@@ -273,13 +284,21 @@ class _OnlineSink:
 
 
 class _LearnerPolicy:
-    """A learner's own published policy on numbers alone; implements `types.interfaces.Policy`."""
+    """A learner's published policy on numbers alone, on the CPU; implements `types.interfaces.Policy`."""
 
     age_s = 0.0
 
     def __init__(self, learner: RLPDLearner, actions: int, seed: int) -> None:
         self._learner = learner
-        self._player = ChunkPlayer(learner.published, actions, torch.Generator().manual_seed(seed))
+        self._network = learner.published
+        self._copied_at = learner.updates
+        if self._is_elsewhere:
+            self._network = copy.deepcopy(learner.published).cpu()
+        self._player = ChunkPlayer(self._network, actions, torch.Generator().manual_seed(seed))
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        return next(self._learner.published.parameters()).device.type != "cpu"
 
     @property
     def version(self) -> int:
@@ -294,8 +313,19 @@ class _LearnerPolicy:
         """Return the action for this control tick, float32 (A,) in [-1, 1]."""
         if interrupted:
             self._player.void()
-        nothing_seen, proprio = torch.zeros(1, 0), torch.from_numpy(observation.proprio)[None]
-        return self._player.next_action(lambda: (nothing_seen, proprio), deterministic=deterministic)
+
+        def see() -> tuple[torch.Tensor, torch.Tensor]:
+            self._copy_weights()
+            return torch.zeros(1, 0), torch.from_numpy(observation.proprio)[None]
+
+        return self._player.next_action(see, deterministic=deterministic)
+
+    def _copy_weights(self) -> None:
+        """Bring the weights of the latest update to the CPU, where that is another device."""
+        if self._copied_at != self._learner.updates and self._is_elsewhere:
+            with torch.no_grad():
+                torch._foreach_copy_(list(self._network.parameters()), list(self._learner.published.parameters()))
+        self._copied_at = self._learner.updates
 
 
 class _RandomPolicy:

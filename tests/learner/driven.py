@@ -117,19 +117,22 @@ class Driven:
 
     def _listen(self) -> None:
         replay, loop = self.replay, self.loop
-        sample, update = replay.sample, loop.updater.learner.update
+        draw, update = replay.draw, loop.updater.learner.update
 
-        def sampled(*args: Any, **kwargs: Any) -> Any:
-            batch = sample(*args, **kwargs)
-            ids = replay.frames.episode_ids
-            self.told.batches.append([(ids[e], int(t)) for e, t in zip(batch.episode, batch.frame)])
-            self.told.rewards.append(batch.reward.tobytes() + batch.discount.tobytes() + batch.next_features.tobytes())
-            return batch
+        def drawn(*args: Any, **kwargs: Any) -> Any:
+            """Rows are drawn on the host wherever they are gathered, on the host or on a GPU."""
+            found = draw(*args, **kwargs)
+            frames = replay.frames
+            told = zip(frames.column("episode")[found.rows], frames.column("frame")[found.rows])
+            self.told.batches.append([(frames.episode_ids[e], int(t)) for e, t in told])
+            following = frames.column("features")[found.next_rows]
+            self.told.rewards.append(found.reward.tobytes() + found.discount.tobytes() + following.tobytes())
+            return found
 
         def updated(batch: Any) -> dict[str, torch.Tensor]:
             metrics = update(batch)
             self.told.losses.append({name: float(value) for name, value in metrics.items()})
             return metrics
 
-        replay.sample = sampled  # type: ignore[method-assign]
+        replay.draw = drawn  # type: ignore[method-assign]
         loop.updater.learner.update = updated

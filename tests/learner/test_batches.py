@@ -164,7 +164,7 @@ def test_a_run_that_keeps_its_rows_on_a_device_learns_the_same(tmp_path: Path, m
             preparation, "make_batches", lambda replay, _, made=made, more=arguments: made(replay, *more)
         )
         folder = tmp_path / made.__name__
-        run = Driven(folder, write_run(folder, "algorithm.settings.utd=20.0"))
+        run = Driven(folder, write_run(folder, "algorithm.settings.utd=20.0", "device=cpu"))
         run.demonstrate()
         run.start()
         run.run(60, {20: train_online})

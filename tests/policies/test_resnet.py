@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
 from policies.encoders.registry import load_trunk
+from policies import precision
 from policies.encoders.resnet import BLOCKS, IMAGENET_MEAN, IMAGENET_STD, ResNet, ResNetConfig, make_resnet
 from robot_stack.types.errors import ConfigError
 from tests.policies.tiny_encoders import SHAPES, images, resnet_file, tiny_trunk
@@ -26,6 +27,29 @@ def test_an_image_of_128_pixels_gives_maps_of_four_by_four() -> None:
     maps, summary = ResNet(BLOCKS["resnet10"])(torch.zeros(1, 3, 128, 128))
     assert maps.shape == (1, 512, 4, 4)
     torch.testing.assert_close(summary, maps.mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+def test_maps_stay_bf16_on_the_fast_path_and_gradients_those_of_float32(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    network = ResNet(BLOCKS["resnet10"]).to(device)
+    pixels = torch.randint(0, 256, (4, 3, 64, 64), device=device).float()
+    found = {}
+    for fast in (False, True):
+        monkeypatch.setitem(precision.FAST_BF16, device, fast)
+        network.zero_grad()
+        with precision.fast(device):
+            maps, _ = network(pixels)
+        maps.float().square().mean().backward()
+        found[fast] = maps, torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
+    assert (found[False][0].dtype, found[True][0].dtype) == (torch.float32, torch.bfloat16)
+    for exact, near in zip(found[False], found[True], strict=True):
+        assert (near.float() - exact).norm() < 0.05 * exact.norm()
 
 
 @pytest.mark.parametrize(("size", "first_rows"), [(8, [0, 1, 2]), (7, [0, 1])])

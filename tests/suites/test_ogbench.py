@@ -86,14 +86,14 @@ def test_success_in_play_is_what_ogbench_says(data: Path) -> None:
 def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept(
     data: Path, tmp_path: Path, monkeypatch, chunk: int
 ) -> None:
-    short: dict[str, Any] = {"eval_every": 40, "eval_episodes": 1, "random_steps": 20, "shards": 1, "shard_episodes": 2}
+    short: dict[str, Any] = {"eval_episodes": 1, "random_steps": 20, "shards": 1, "shard_episodes": 2}
     train = ogbench.train
     monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
     monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
-    measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path)
+    measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path, eval_every=40)
     runs = read(tmp_path).ogbench
-    assert [measure.key(run) for run in runs] == [(TASK.name, chunk, 3)]
-    assert sorted(runs[0]["evaluations"], key=int) == ["0", "60", "100"]
+    assert [measure.key(run) for run in runs] == [(TASK.name, chunk, "small", 3)]
+    assert sorted(runs[0]["evaluations"], key=int) == ["60", "100"]
     assert measure.is_done(runs[0], 100)
     assert not measure.is_done(runs[0], 101)
     assert (tmp_path / "SUITES.md").read_text().startswith("# Outside suites")
@@ -106,8 +106,17 @@ def _shorter(name: str) -> gymnasium.Env:
     return _make(name, max_episode_steps=40)
 
 
-def run(seed: int, evaluations: dict[str, list[int]], *, chunk: int = 5, steps: int = 200_000) -> dict:
-    return {"task": TASK.name, "chunk": chunk, "seed": seed, "steps": steps, "evaluations": evaluations}
+def run(
+    seed: int, evaluations: dict[str, list[int]], *, chunk: int = 5, steps: int = 200_000, networks: str = "small"
+) -> dict:
+    return {
+        "task": TASK.name,
+        "chunk": chunk,
+        "networks": networks,
+        "seed": seed,
+        "steps": steps,
+        "evaluations": evaluations,
+    }
 
 
 def test_seeds_are_pooled_beside_the_published_row() -> None:
@@ -116,8 +125,26 @@ def test_seeds_are_pooled_beside_the_published_row() -> None:
     assert cells["100000"]["success"] == [0.8, 1.0]
     assert cells["200000"]["seeds"] == [0]
     text = table(runs)
-    assert "| puzzle-3x3-4 | 5 | 100,000 | 0.90 (0.83 to 0.94) | 2 | 1.00 (0.98 to 1.00) |" in text
-    assert "| puzzle-3x3-4 | 5 | 200,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (1.00 to 1.00) |" in text
+    assert "| puzzle-3x3-4 | 5 | 2 of 2x256 | 100,000 | 0.90 (0.83 to 0.94) | 2 | 1.00 (0.98 to 1.00) |" in text
+    assert "| puzzle-3x3-4 | 5 | 2 of 2x256 | 200,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (1.00 to 1.00) |" in text
+
+
+def test_networks_of_the_published_size_have_rows_of_their_own(tmp_path: Path) -> None:
+    for networks, successes in (("small", 1), ("published", 49)):
+        measure.keep(run(0, {"100000": [successes, 50]}, networks=networks), tmp_path)
+    found = read(tmp_path)
+    assert [measure.key(one)[2] for one in found.ogbench] == ["published", "small"]
+    text = table(found)
+    assert "| puzzle-3x3-4 | 5 | 2 of 2x256 | 100,000 | 0.02 (0.00 to 0.10) | 1 | 1.00 (0.98 to 1.00) |" in text
+    assert "| puzzle-3x3-4 | 5 | 10 of 4x512 | 100,000 | 0.98 (0.90 to 1.00) | 1 | 1.00 (0.98 to 1.00) |" in text
+
+
+def test_networks_are_as_many_and_as_wide_as_asked() -> None:
+    small, published = ogbench.settings(5), ogbench.settings(5, "published")
+    assert (small.critics, small.hidden) == (2, (256, 256))
+    assert (published.critics, published.hidden) == (10, (512,) * 4)
+    same = {"critics", "hidden", "head"}
+    assert small.model_dump(exclude=same) == published.model_dump(exclude=same)
 
 
 def test_a_run_that_went_further_is_kept_until_the_new_one_has_come_as_far(tmp_path: Path) -> None:
@@ -133,7 +160,7 @@ def test_an_unfinished_run_is_run_again_and_keeps_its_place_until_then(tmp_path:
     measure.keep(run(1, {"200000": [50, 50]}), tmp_path)
     asked = []
 
-    def train(task, *, chunk, seed, steps, data, say) -> None:
+    def train(task, *, chunk, seed, steps, say, **rest) -> None:
         asked.append((task.name, chunk, seed))
         say(Evaluated(online_steps=steps, updates=steps, successes=1, episodes=50, seconds=1.0))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from policies.rlpd.config import RLPDConfig
@@ -33,15 +34,20 @@ CONFIG = RLPDConfig(
     std_max=1.0,
 )
 
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
 
-def train(config: RLPDConfig, *, hindsight: Hindsight | None = None, **budget: int) -> list[Evaluated]:
+
+def train(
+    config: RLPDConfig, *, hindsight: Hindsight | None = None, device: str = "cpu", **budget: int
+) -> list[Evaluated]:
     told = {"demos": 5, "episode_steps": LONGEST, "eval_every": 10_000} | budget
     cell = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight)
-    return LockstepTraining(cell, config, Budget(**told), seed=0, hindsight=hindsight).run()
+    return LockstepTraining(cell, config, Budget(**told), seed=0, hindsight=hindsight, device=device).run()
 
 
-def test_success_rises_from_reward_alone() -> None:
-    before, after = train(CONFIG, online_steps=2200, eval_episodes=50)
+@pytest.mark.parametrize("device", DEVICES)
+def test_success_rises_from_reward_alone(device: str) -> None:
+    before, after = train(CONFIG, online_steps=2200, eval_episodes=50, device=device)
     assert (before.online_steps, before.updates) == (0, 0)
     assert (after.online_steps, after.updates) == (2200, 2200)
     assert before.successes < 0.3 * before.episodes
