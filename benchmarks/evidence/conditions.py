@@ -127,6 +127,10 @@ CONDITIONS: Mapping[str, Condition] = {
         overrides=_rlpd(expert_fraction=0, pretrain_updates=0),
     ),
     "sparse": Condition(words="sparse reward", overrides=("run.reward.form=sparse",)),
+    "scheduled_discount": Condition(
+        words="a discount that grows with what the policy has mastered (arXiv:2310.07433)",
+        overrides=("run.reward.discount=scheduled",),
+    ),
     "hil_serl": Condition(words="HIL-SERL's own settings", overrides=HIL_SERL),
     **_with("half_skilled"),
     **_with("inattentive"),

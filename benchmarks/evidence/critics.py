@@ -83,7 +83,7 @@ def looks(
     """Train a learner's critics, and rank the trials now and then."""
     rng = np.random.default_rng(SEED)
     for update in range(1, updates + 1):
-        learner.update_critics(next_batch(batches, rng, settings))
+        learner.update_critics(next_batch(batches, rng, settings, gamma=settings.config.sampling.gamma))
         if update % max(1, updates // LOOKS) == 0:
             critic = learner.critic_snapshot()
             yield correlation(trials, [judged(critic, trial) for trial in trials])

@@ -56,6 +56,8 @@ class RewardChoice(Choice):
     """Reward on the step into a failure; that into a success pays 1."""
     step_penalty: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Taken off the reward of each step, so that a quick success is worth more than a slow one."""
+    discount: Literal["fixed", "scheduled"] = "fixed"
+    """`scheduled`: it grows with the ticks that the policy has mastered, by Φ, up to the algorithm's own."""
 
 
 class ImitationChoice(Section):

@@ -55,7 +55,7 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     learner = BCLearner(sizes, config, seed=seed, device=settings.device)
     batches, rng = make_batches(replay, settings.device), np.random.default_rng(seed)
     for _ in range(config.pretrain_updates):
-        learner.update(next_batch(batches, rng, settings))
+        learner.update(next_batch(batches, rng, settings, gamma=settings.config.sampling.gamma))
     metadata = actor_metadata(trunk, algorithm="bc", config=config, trained=trained)
     tensors = pack_tensors(trunk, learner.actor_tensors(), learner.trunk_tensors())
     fitting.write_tensors(

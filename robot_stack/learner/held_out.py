@@ -11,6 +11,7 @@ import torch
 
 from policies.learner import AskedCritic, HasCritic, Learner, Sampling, TensorBatch
 from robot_stack.learner.batches import Batches
+from robot_stack.learner.reward.discount import Discount
 from robot_stack.replay.frames import NO_ROW
 from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.replay import Replay
@@ -53,6 +54,7 @@ class HeldOutEpisodes:
         statistics: Of all episodes; those that are in it now have been sampled, and are not asked about.
         metrics: Take a row per episode.
         sampling: How the learner's batches are drawn.
+        discount: That they are drawn with.
         grippers: Positions of discrete grippers in an action, of which this critic knows nothing.
         earlier: Rows of an earlier start of this run.
         seed: Of the random actions.
@@ -67,6 +69,7 @@ class HeldOutEpisodes:
         statistics: EpisodeStatistics,
         metrics: MetricsLog,
         sampling: Sampling,
+        discount: Discount,
         grippers: tuple[int, ...],
         earlier: list[CriticRow],
         seed: int,
@@ -77,6 +80,7 @@ class HeldOutEpisodes:
         self._statistics = statistics
         self._metrics = metrics
         self._sampling = sampling
+        self._discount = discount
         self._grippers = list(grippers)
         self._rng = torch.Generator().manual_seed(seed)
         self._seen = len(statistics.episodes)
@@ -131,7 +135,7 @@ class HeldOutEpisodes:
         if outcome is Outcome.DISCARD:
             return
         draw = self._replay.transitions(
-            episode_id, MOST_ROWS, gamma=sampling.gamma, n_step=sampling.n_step, chunk=sampling.chunk
+            episode_id, MOST_ROWS, gamma=self._discount.gamma, n_step=sampling.n_step, chunk=sampling.chunk
         )
         if not len(draw.rows):
             return

@@ -32,6 +32,7 @@ from robot_stack.learner.held_out import HeldOutEpisodes
 from robot_stack.learner.ingest import Ingest
 from robot_stack.learner.publishing import Publisher
 from robot_stack.learner.replay_restorer import let_go_of_damaged
+from robot_stack.learner.reward.discount import Discount
 from robot_stack.learner.reward.monitor import RewardMonitor, ShapingScores
 from robot_stack.learner.reward.refit import Refitter
 from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
@@ -325,6 +326,8 @@ def build_loop(
     learner = find_algorithm(settings.algorithm).learner(encoders.sizes, config, seed=seed, device=settings.device)
     learner.ranks = distributed.ranks
     batches = make_batches(recorded.replay, settings.device)
+    scheduled = parts.resolved.run.reward.discount == "scheduled"
+    discount = Discount(recorded.replay, config.sampling.gamma, scheduled=scheduled)
     held_out = HeldOutEpisodes(
         learner,
         batches=batches,
@@ -332,13 +335,20 @@ def build_loop(
         statistics=parts.statistics,
         metrics=parts.metrics,
         sampling=config.sampling,
+        discount=discount,
         grippers=encoders.sizes.grippers,
         earlier=of_kind(read_rows(RunPaths(parts.folder).metrics).rows, CriticRow),
         seed=seed,
     )
     loop = parts.status.loop = UpdateLoop(
         updater=Updater(
-            learner, settings=settings, batches=batches, distributed=distributed, held_out=held_out, seed=seed
+            learner,
+            settings=settings,
+            batches=batches,
+            discount=discount,
+            distributed=distributed,
+            held_out=held_out,
+            seed=seed,
         ),
         publisher=Publisher(
             learner,

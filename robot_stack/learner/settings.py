@@ -60,6 +60,7 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     """
     _asking(resolved)
     _imitation(resolved)
+    _discount(resolved)
     return LearningSettings(
         algorithm=resolved.run.algorithm.name,
         config=_algorithm(resolved),
@@ -101,6 +102,7 @@ def check_settings(resolved: ResolvedRun) -> None:
     if said:
         raise ConfigError("\n".join(said))
     _asking(resolved)
+    _discount(resolved)
     _imitation(resolved)
 
 
@@ -183,6 +185,28 @@ def _imitation(resolved: ResolvedRun) -> None:
         "'equal'; or take reward model 'progress', or add one that says it as reward.rescore"
     )
     raise ConfigError(str(resolved.mistake("run.imitation.weights", text)))
+
+
+def _discount(resolved: ResolvedRun) -> None:
+    """Refuse a discount that is scheduled in a run that has none, or nothing to schedule it by."""
+    run, config = resolved.run, _algorithm(resolved)
+    if run.reward.discount == "fixed":
+        return
+    text = ""
+    if getattr(config, "discount", None) is None:
+        text = f"input is 'scheduled' with {run.algorithm.name!r}, which has no discount, must be 'fixed'; remove it"
+    elif run.reward.rescore is None and not find_live(run.reward.name).says_progress:
+        text = (
+            f"input is 'scheduled' with reward model {run.reward.name!r}, which does not say how far an episode is, "
+            "must be 'fixed'; or take reward model 'progress'"
+        )
+    elif run.reward.form == "sparse" or config.shaping_weight == 0:
+        text = (
+            "input is 'scheduled' without reward before the end, which a policy that looks a few ticks ahead never "
+            "sees, must be 'fixed'; or leave form and shaping_weight as they are"
+        )
+    if text:
+        raise ConfigError(str(resolved.mistake("run.reward.discount", text)))
 
 
 def imitation_window(resolved: ResolvedRun, settings: LearningSettings) -> int:

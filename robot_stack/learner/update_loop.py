@@ -22,6 +22,7 @@ from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.fitting import step_words
 from robot_stack.learner.held_out import HeldOutEpisodes
 from robot_stack.learner.publishing import Publisher
+from robot_stack.learner.reward.discount import Discount
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
@@ -79,13 +80,13 @@ class Governor:
         return updates < self.allowed(env_steps)
 
 
-def next_batch(batches: Batches, rng: np.random.Generator, settings: LearningSettings) -> TensorBatch:
-    """Draw the batch of the next update as the settings of a run ask for it."""
+def next_batch(batches: Batches, rng: np.random.Generator, settings: LearningSettings, *, gamma: float) -> TensorBatch:
+    """Draw the batch of the next update as the settings of a run ask for it, with the discount of now."""
     sampling = settings.config.sampling
     return batches.sample(
         rng,
         settings.config.batch_size,
-        gamma=sampling.gamma,
+        gamma=gamma,
         expert_fraction=sampling.expert_fraction,
         n_step=sampling.n_step,
         chunk=sampling.chunk,
@@ -100,6 +101,7 @@ class Updater:
         learner: Of the run's algorithm.
         settings: Of the learning side.
         batches: Gather what it draws.
+        discount: That they are drawn with.
         distributed: Deals them out to the processes that update along.
         held_out: Is told of each update before it is made.
         seed: Of the draws.
@@ -111,6 +113,7 @@ class Updater:
         *,
         settings: LearningSettings,
         batches: Batches,
+        discount: Discount,
         distributed: DistributedLearner,
         held_out: HeldOutEpisodes,
         seed: int,
@@ -120,13 +123,17 @@ class Updater:
         self._settings = settings
         self._distributed = distributed
         self._batches = batches
+        self._discount = discount
         self._rng = np.random.default_rng(seed)
 
     def update(self) -> dict[str, torch.Tensor]:
         """Draw a batch and make one update; returns its metrics."""
-        batch = next_batch(self._batches, self._rng, self._settings)
+        batch = next_batch(self._batches, self._rng, self._settings, gamma=self._discount.gamma)
         self.held_out.before_update()
-        return self.learner.update(self._distributed.deal(batch))
+        metrics = self.learner.update(self._distributed.deal(batch))
+        if (mastered := self._discount.mastered) is not None:
+            metrics = {**metrics, "mastered_ticks": torch.tensor(float(mastered))}
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of learner and draws, for a checkpoint."""

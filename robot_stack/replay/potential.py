@@ -22,11 +22,13 @@ class PotentialColumn:
     Attributes:
         version: The active one, or None.
         rejected: Scores that were dropped since they did not fit their episode.
+        changes: How often Φ of an episode, or the active version, has changed.
     """
 
     def __init__(self, *, imitation_window: int = 0) -> None:
         self.version: str | None = None
         self.rejected = 0
+        self.changes = 0
         self._window = imitation_window
         self._scores: dict[str, dict[str, np.ndarray]] = {}
         self._values = np.empty(0, np.float32)
@@ -56,6 +58,7 @@ class PotentialColumn:
         phi = self._scores.get(self.version or "", {}).get(episode_id)
         if phi is None:
             return
+        self.changes += 1
         if len(phi) != len(rows.rows):
             self.rejected += 1
         elif np.isfinite(phi).mean() >= MIN_VALID:
@@ -70,6 +73,7 @@ class PotentialColumn:
     def activate(self, version: str | None) -> None:
         """Make a version the active one, and forget all joined Φ; the caller joins the ended episodes anew."""
         self.version = version
+        self.changes += 1
         self._values = np.full(len(self._values), np.nan, np.float32)
         self._rises = np.full(len(self._rises), np.nan, np.float32)
         self._usual = None

@@ -21,6 +21,7 @@ from robot_stack.replay.sampling import Draw, check_draw, gather, refill
 from robot_stack.replay.step_labels import HANDOVER_S
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.batch import Batch
+from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError, SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
@@ -192,6 +193,31 @@ class Replay:
             self._potential.activate(version)
             for episode_id in self._outcomes.ends:
                 self._potential.join(episode_id, self.frames.episode(episode_id))
+
+    @property
+    def changes(self) -> tuple[int, int]:
+        """Return a pair that differs once Φ of an episode, the version in use or a verdict has changed."""
+        with self._lock:
+            return self._potential.changes, self._outcomes.label_count
+
+    def potentials(self) -> Iterator[tuple[EpisodeHeader, np.ndarray]]:
+        """Yield the header and Φ of each frame of every episode that has ended and is not discarded, in order.
+
+        Of online episodes Φ is that of the frames before another than the policy drove. Episodes without Φ are left
+        out; float64, shape (n,).
+        """
+        with self._lock:
+            found = []
+            for episode_id, header in sorted(self._headers.items()):
+                if episode_id in self._outcomes.ends and self._outcomes.of(episode_id) is not Outcome.DISCARD:
+                    rows = np.asarray(self.frames.episode(episode_id).rows, np.int64)
+                    phi = self._potential.at(rows)
+                    if header.kind is not EpisodeKind.DEMO:
+                        others = np.flatnonzero(self.frames.column("source")[rows[:-1]] != Source.POLICY)
+                        phi = phi[: others[0] + 1] if len(others) else phi
+                    if len(phi) and not np.isnan(phi).any():
+                        found.append((header, phi))
+        yield from found
 
     def draw(
         self,

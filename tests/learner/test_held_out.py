@@ -18,6 +18,7 @@ from policies.learner import Sampling, TensorBatch
 from robot_stack.learner import held_out
 from robot_stack.learner.batches import HostBatches
 from robot_stack.learner.held_out import HeldOutEpisodes
+from robot_stack.learner.reward.discount import Discount
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog, read_rows
 from robot_stack.runs.rows import CriticRow, of_kind
@@ -72,7 +73,7 @@ class Asked:
         self.questions = HeldOutEpisodes(
             learner, batches=HostBatches(self.replay), replay=self.replay, statistics=self.statistics,
             metrics=self.metrics, sampling=Sampling(gamma=GAMMA, **sampling), grippers=spec.gripper_indices,
-            earlier=[], seed=0,
+            discount=Discount(self.replay, GAMMA, scheduled=False), earlier=[], seed=0,
         )  # fmt: skip
 
     def play(
@@ -312,7 +313,8 @@ def test_a_resumed_learner_goes_on_with_the_figures_of_the_one_before(tmp_path: 
     resumed = HeldOutEpisodes(
         Learner(),  # type: ignore[arg-type]
         batches=HostBatches(asked.replay), replay=asked.replay, statistics=asked.statistics, metrics=asked.metrics,
-        sampling=Sampling(gamma=GAMMA), grippers=(), earlier=earlier, seed=0,
+        sampling=Sampling(gamma=GAMMA), discount=Discount(asked.replay, GAMMA, scheduled=False),
+        grippers=(), earlier=earlier, seed=0,
     )  # fmt: skip
     assert resumed.figures.own == asked.questions.figures.own
     assert (resumed.figures.own.share, resumed.figures.own.asked, resumed.figures.episodes) == (1.0, 4, 1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from reward_models import live
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
+from robot_stack.learner import settings
 from robot_stack.learner.settings import imitation_window, learning_settings, reward_rule
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.command import Mode
@@ -57,6 +61,28 @@ def test_what_a_failure_and_a_step_cost_is_read_from_the_run() -> None:
     plain, costly = load_run("peg_insert", []), load_run("peg_insert", words)
     assert reward_rule(plain, learning_settings(plain)) == RewardRule()
     assert reward_rule(costly, learning_settings(costly)) == RewardRule(failure=-0.5, step_penalty=0.01, shaping=0.5)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("run.algorithm.name=bc",), "with 'bc', which has no discount"),
+        (("run.reward.form=sparse",), "without reward before the end"),
+        (("algorithm.settings.shaping_weight=0.0",), "without reward before the end"),
+    ],
+)
+def test_a_discount_that_nothing_can_schedule_is_refused_where_the_file_is_read(
+    words: tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"reward.discount: .*{why}"):
+        load_checked("peg_insert", [*words, "run.reward.discount=scheduled"])
+    assert load_checked("peg_insert", ["run.reward.discount=scheduled"]).run.reward.discount == "scheduled"
+
+
+def test_a_discount_by_a_model_of_success_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "find_live", lambda name: replace(live.PROGRESS, says_progress=False))
+    with pytest.raises(ConfigError, match=r"reward.discount: .*'progress', which does not say how far"):
+        load_checked("peg_insert", ["run.reward.discount=scheduled"])
 
 
 @pytest.mark.parametrize("word", ["failure=0.1", "failure=-11", "step_penalty=-0.01", "step_penalty=1", "penalty=0"])

@@ -10,8 +10,8 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
-from policies.encoders.registry import load_trunk
 from policies import precision
+from policies.encoders.registry import load_trunk
 from policies.encoders.resnet import BLOCKS, IMAGENET_MEAN, IMAGENET_STD, ResNet, ResNetConfig, make_resnet
 from robot_stack.types.errors import ConfigError
 from tests.policies.tiny_encoders import SHAPES, images, resnet_file, tiny_trunk
