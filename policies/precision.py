@@ -16,8 +16,8 @@ def fast(device: torch.device | str) -> torch.autocast:
     """Autocast matrix products to bf16 where the processor multiplies those faster: 4 times on AVX512-BF16, measured.
 
     Weights, last layers and losses stay float32. What lies between the products follows its input: on the CPU norms
-    and activations are bf16 behind a product, with statistics summed in float32; on the GPU so are those of a ResNet, and
-    LayerNorm returns float32. One block per optimiser step: the cast weights are cached in it.
+    and activations are bf16 behind a product, with statistics summed in float32; on the GPU the norms of a ResNet are
+    too, and LayerNorm returns float32. One block per optimiser step: the cast weights are cached in it.
     """
     kind = torch.device(device).type
     return torch.autocast(kind, torch.bfloat16, enabled=FAST_BF16[kind])
