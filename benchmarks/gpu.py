@@ -95,7 +95,7 @@ def algorithms(quick: bool) -> str:
     for name in sorted(ALGORITHMS):
         core = algorithm_ms(name, "cpu", 4 if quick else 40)
         gpu = algorithm_ms(name, "cuda", 100 if quick else 1000)
-        lines.append(f"| `{name}` | {core:.1f} | {gpu:.2f} | {core / gpu:.0f} |")
+        lines.append(f"| `{name}` | {core:.1f} | {gpu:.2f} | {core / gpu:.1f} |")
     return "\n".join(lines)
 
 

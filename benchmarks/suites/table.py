@@ -42,7 +42,7 @@ What is the same: state observations, half of each batch of 256 from a million s
 a step after 5,000 random steps, discount .99, the entropy target, the learning rate, the averaged target. What is not:
 
 - **Networks**: 2 critics of 2x256 learn on one core; as many and as wide as the published ones, 10 of 4x512, need a
-  GPU. Behind each layer there are LayerNorm and tanh, where theirs have ReLU, and LayerNorm in the critics alone; one
+  GPU. Before them stands a trained encoding of 256, or 512. Behind each layer there are LayerNorm and tanh, where theirs have ReLU, and LayerNorm in the critics alone; one
   critic at random makes an update's target, where theirs is the mean of all.
 - **Play data**: made anew by OGBench's own oracles with its own settings (`benchmarks/suites/play.py`), a thousand
   episodes of a thousand steps, not OGBench's file.
@@ -64,7 +64,8 @@ was run on our play data, puzzle-3x3-4 with chunk 5, one seed each, 20 evaluatio
 So at the size that one core affords the published program fails as ours does, and depth and width are what is missing;
 the play data teach the task. Ten critics of 4x512 were trained for some thousand steps on an H100: 8.3 ms a step, 9.4
 with four runs at once, of which the GPU's part is about 1; the rest is OGBench's simulation and the host's batches. A
-run of 100,000 steps (14 minutes) was not made: `python -m benchmarks.suites --networks published --device cuda` does.
+run of 100,000 steps, 14 minutes, was not made: `python -m benchmarks.suites --networks published --device cuda --only
+puzzle-3x3-4 --chunks 5 --seeds 0 --steps 100000` makes it.
 """
 METAWORLD = """
 ## Meta-World, seen by its camera

@@ -33,9 +33,17 @@ HELD_BACK = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A copy of the critic from before an episode: it, the updates behind it, and the milliseconds that it took."""
+    """A copy of the critic from before an episode.
+
+    Attributes:
+        critic: The copy.
+        gamma: Discount that it was trained with at last.
+        updates: Made before it.
+        took_ms: For which it held the updates up.
+    """
 
     critic: AskedCritic
+    gamma: float
     updates: int
     took_ms: float
 
@@ -54,7 +62,7 @@ class HeldOutEpisodes:
         statistics: Of all episodes; those that are in it now have been sampled, and are not asked about.
         metrics: Take a row per episode.
         sampling: How the learner's batches are drawn.
-        discount: That they are drawn with.
+        discount: The discount that those batches are drawn with.
         grippers: Positions of discrete grippers in an action, of which this critic knows nothing.
         earlier: Rows of an earlier start of this run.
         seed: Of the random actions.
@@ -107,7 +115,7 @@ class HeldOutEpisodes:
             started_s = time.perf_counter()
             critic = self._learner.critic_snapshot()
             took_ms = 1e3 * (time.perf_counter() - started_s)
-            copy = Copy(critic=critic, updates=self._learner.updates, took_ms=took_ms)
+            copy = Copy(critic=critic, gamma=self._discount.gamma, updates=self._learner.updates, took_ms=took_ms)
             self._copies |= dict.fromkeys(begun, copy)
             while len(self._copies) > MOST_COPIES:
                 del self._copies[next(iter(self._copies))]
@@ -135,7 +143,7 @@ class HeldOutEpisodes:
         if outcome is Outcome.DISCARD:
             return
         draw = self._replay.transitions(
-            episode_id, MOST_ROWS, gamma=self._discount.gamma, n_step=sampling.n_step, chunk=sampling.chunk
+            episode_id, MOST_ROWS, gamma=copy.gamma, n_step=sampling.n_step, chunk=sampling.chunk
         )
         if not len(draw.rows):
             return

@@ -172,6 +172,7 @@ def reward_rule(resolved: ResolvedRun, settings: LearningSettings) -> RewardRule
         step_penalty=reward.step_penalty,
         shaping=settings.config.shaping_weight,
         form=reward.form,
+        shaping_discount=settings.config.sampling.gamma if reward.discount == "scheduled" else None,
     )
 
 
@@ -192,20 +193,22 @@ def _discount(resolved: ResolvedRun) -> None:
     run, config = resolved.run, _algorithm(resolved)
     if run.reward.discount == "fixed":
         return
+    start = run.start_from
     text = ""
     if getattr(config, "discount", None) is None:
-        text = f"input is 'scheduled' with {run.algorithm.name!r}, which has no discount, must be 'fixed'; remove it"
+        text = f"with {run.algorithm.name!r}, whose settings have no discount"
     elif run.reward.rescore is None and not find_live(run.reward.name).says_progress:
-        text = (
-            f"input is 'scheduled' with reward model {run.reward.name!r}, which does not say how far an episode is, "
-            "must be 'fixed'; or take reward model 'progress'"
-        )
+        text = f"with reward model {run.reward.name!r}, which does not say how far an episode is"
     elif run.reward.form == "sparse" or config.shaping_weight == 0:
-        text = (
-            "input is 'scheduled' without reward before the end, which a policy that looks a few ticks ahead never "
-            "sees, must be 'fixed'; or leave form and shaping_weight as they are"
-        )
+        text = "without reward before the end, which alone a policy sees that looks a few ticks ahead"
+    elif (n_step := config.sampling.n_step) > 1:
+        text = f"with returns of {n_step} steps, where it is for single ones"
+    elif len(resolved.task.turns) > 1:
+        text = f"with {len(resolved.task.turns)} tasks, whose episodes tell nothing of each other's ticks"
+    elif start is not None and "learner" in start.take:
+        text = "with critics of an earlier run (start_from), which know another discount"
     if text:
+        text = f"input is 'scheduled' {text}, must be 'fixed'; change one of them"
         raise ConfigError(str(resolved.mistake("run.reward.discount", text)))
 
 

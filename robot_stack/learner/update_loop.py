@@ -101,7 +101,7 @@ class Updater:
         learner: Of the run's algorithm.
         settings: Of the learning side.
         batches: Gather what it draws.
-        discount: That they are drawn with.
+        discount: The discount that they are drawn with.
         distributed: Deals them out to the processes that update along.
         held_out: Is told of each update before it is made.
         seed: Of the draws.

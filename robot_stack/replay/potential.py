@@ -22,7 +22,7 @@ class PotentialColumn:
     Attributes:
         version: The active one, or None.
         rejected: Scores that were dropped since they did not fit their episode.
-        changes: How often Φ of an episode, or the active version, has changed.
+        changes: How often the active Φ of an episode, or the active version, has changed.
     """
 
     def __init__(self, *, imitation_window: int = 0) -> None:
@@ -46,7 +46,7 @@ class PotentialColumn:
         known = self._scores.setdefault(scores.version, {})
         if scores.episode_id not in known:
             known[scores.episode_id] = scores.progress.copy()
-            if rows is not None:
+            if rows is not None and scores.version == self.version:
                 self.join(scores.episode_id, rows)
 
     def join(self, episode_id: str, rows: EpisodeRows) -> None:

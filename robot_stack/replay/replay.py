@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,24 @@ from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodePotential:
+    """Φ along an episode.
+
+    Attributes:
+        header: Of the episode.
+        phi: Φ of each frame, float64, shape (n,): of a demonstration all, of others those until another than the policy
+            drove.
+        outcome: Of the episode as it is now.
+        alone: Whether nobody but the policy drove.
+    """
+
+    header: EpisodeHeader
+    phi: np.ndarray
+    outcome: Outcome
+    alone: bool
 
 
 class Replay:
@@ -66,6 +85,7 @@ class Replay:
         self._index = PoolIndex(self.frames, task_ids)
         self._pools: Pools | None = None
         self._batches = 0
+        self._settled = 0
         self._refused = {"steps": 0, "episodes": 0, "features": 0, "scores": 0}
 
     @property
@@ -195,29 +215,27 @@ class Replay:
                 self._potential.join(episode_id, self.frames.episode(episode_id))
 
     @property
-    def changes(self) -> tuple[int, int]:
-        """Return a pair that differs once Φ of an episode, the version in use or a verdict has changed."""
+    def revision(self) -> int:
+        """Return a number that grows whenever Φ in use, or the outcome of an episode, changes."""
         with self._lock:
-            return self._potential.changes, self._outcomes.label_count
+            return self._potential.changes + self._settled
 
-    def potentials(self) -> Iterator[tuple[EpisodeHeader, np.ndarray]]:
-        """Yield the header and Φ of each frame of every episode that has ended and is not discarded, in order.
-
-        Of online episodes Φ is that of the frames before another than the policy drove. Episodes without Φ are left
-        out; float64, shape (n,).
-        """
+    def potentials(self) -> list[EpisodePotential]:
+        """Return Φ in use of every episode that has ended, is not discarded and has it, in order of their ids."""
         with self._lock:
             found = []
             for episode_id, header in sorted(self._headers.items()):
-                if episode_id in self._outcomes.ends and self._outcomes.of(episode_id) is not Outcome.DISCARD:
-                    rows = np.asarray(self.frames.episode(episode_id).rows, np.int64)
-                    phi = self._potential.at(rows)
-                    if header.kind is not EpisodeKind.DEMO:
-                        others = np.flatnonzero(self.frames.column("source")[rows[:-1]] != Source.POLICY)
-                        phi = phi[: others[0] + 1] if len(others) else phi
-                    if len(phi) and not np.isnan(phi).any():
-                        found.append((header, phi))
-        yield from found
+                outcome = self._outcomes.of(episode_id)
+                if episode_id not in self._outcomes.ends or outcome is Outcome.DISCARD:
+                    continue
+                rows = np.asarray(self.frames.episode(episode_id).rows, np.int64)
+                others = np.flatnonzero(self.frames.column("source")[rows[:-1]] != Source.POLICY)
+                alone = header.kind is not EpisodeKind.DEMO and not len(others)
+                own = rows if alone or header.kind is EpisodeKind.DEMO else rows[: others[0] + 1]
+                phi = self._potential.at(own)
+                if len(phi) and not np.isnan(phi).any():
+                    found.append(EpisodePotential(header=header, phi=phi, outcome=outcome, alone=alone))
+            return found
 
     def draw(
         self,
@@ -400,4 +418,5 @@ class Replay:
     def _settle(self, episode_id: str) -> None:
         rows = self.frames.episode(episode_id).rows if episode_id in self._headers else []
         if self._outcomes.settle(episode_id, rows[-1] if rows else None):
+            self._settled += 1
             self._pools = None

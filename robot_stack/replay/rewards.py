@@ -27,6 +27,9 @@ class RewardRule:
         shaping: Weight of the shaping term; 0 leaves the sparse reward alone.
         form: How Φ becomes reward. Other forms than potential-based are of single steps: not of n-step returns, and
             without a Monte Carlo return.
+        shaping_discount: γ of the shaping where it is another than that of the returns, while that is on its way there:
+            with the low one, shaping would take back what it gives. Until then it is of single steps, without a Monte
+            Carlo return, like the other forms. None: the same.
     """
 
     success: float = 1.0
@@ -34,6 +37,7 @@ class RewardRule:
     step_penalty: float = 0.0
     shaping: float = 1.0
     form: RewardForm = "potential"
+    shaping_discount: float | None = None
 
     def __post_init__(self) -> None:
         for name, low in (("success", None), ("failure", None), ("step_penalty", 0.0), ("shaping", 0.0)):
@@ -99,7 +103,8 @@ def returns(
     penalties = rule.step_penalty * np.concatenate([[0.0], np.cumsum(powers[:-1])])
     discount = powers[steps]
     sparse = powers[steps - 1] * worth[outcome] - penalties[steps]
-    reward = sparse + rule.shaping * payout(rule.form, discount, phi=phi, next_phi=next_phi, terminal=terminal)
+    within = discount if rule.shaping_discount is None else rule.shaping_discount**steps
+    reward = sparse + rule.shaping * payout(rule.form, within, phi=phi, next_phi=next_phi, terminal=terminal)
     return reward.astype(np.float32), np.where(terminal, 0.0, discount).astype(np.float32)
 
 
@@ -119,7 +124,7 @@ def monte_carlo(
     Returns:
         float32, shape (B,); NaN where the task has not ended, or where the form does not telescope.
     """
-    if rule.form in ("absolute", "difference"):
+    if rule.form in ("absolute", "difference") or rule.shaping_discount not in (None, gamma):
         return np.full(len(phi), np.nan, np.float32)
     reward, _ = returns(rule, gamma, steps=steps, outcome=outcome, phi=phi, next_phi=np.zeros(len(phi)))
     return np.where(ended(outcome), reward, np.float32(np.nan))

@@ -59,9 +59,20 @@ class Driven:
     def begin(self, episode_id: str) -> None:
         self._backend.begin(header_of(self.resolved, episode_id, actor=episode_id[-1]))
 
-    def send(self, episode_id: str, count: int = 12, *, start: int = 0, stop: int = 99, end: str = "timeout") -> None:
+    def send(
+        self,
+        episode_id: str,
+        count: int = 12,
+        *,
+        start: int = 0,
+        stop: int = 99,
+        end: str = "timeout",
+        alone: bool = False,
+    ) -> None:
         """Frames `start` to `stop` of an episode, in as many arrivals as there are frames."""
         sources = [H if 2 <= t < 5 or "demo" in episode_id else IDLE if t == 5 else P for t in range(count)]
+        if alone:
+            sources = [P] * count
         for step in steps_of(self.spec, episode_id, count, EndReason(end), sources=sources):
             if start <= step.index < stop:
                 self._backend.append(step)

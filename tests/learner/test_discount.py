@@ -20,85 +20,103 @@ from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.learner.driven import Driven
 from tests.replay.recorded import header_of, small_spec, steps_of
 
-pytestmark = pytest.mark.long
+FINAL = 0.97
+STEADY = np.linspace(0, 1, 41)
 
-MOST = 0.97
 
-
-def add(replay: Replay, name: str, kind: EpisodeKind, source: Source, phi: np.ndarray) -> None:
+def add(replay: Replay, name: str, source: Source, phi: np.ndarray, end: EndReason = EndReason.TIMEOUT) -> None:
+    kind = EpisodeKind.DEMO if "demo" in name else EpisodeKind.EARLIER if "earlier" in name else EpisodeKind.ONLINE
     replay.begin(header_of(name, kind))
-    for step in steps_of(small_spec(), name, [source] * (len(phi) - 1), EndReason.SUCCESS):
+    for step in steps_of(small_spec(), name, [source] * (len(phi) - 1), end):
         replay.add_step(step)
     progress = phi.astype(np.float32)
     replay.add_scores(EpisodeScores(episode_id=name, version="v", progress=progress, success=progress))
 
 
-def test_it_follows_scores_in_the_order_of_episodes_however_they_come() -> None:
-    replays = []
-    for order in ((1, 2, 3), (3, 1, 2)):
-        replay = Replay(small_spec())
-        replay.activate_scores("v")
-        discount = Discount(replay, MOST, scheduled=True)
-        assert (discount.gamma, discount.mastered) == (MOST, None)  # there is no demonstration with Φ
-        add(replay, "000000-demo", EpisodeKind.DEMO, Source.HUMAN, np.linspace(0, 1, 41))
-        assert discount.gamma == pytest.approx(ALPHA ** (1 / 2))
-        for number in order:
-            phi = np.linspace(0, 1, 41) if number != 2 else np.zeros(41)
-            add(replay, f"{number:06d}-online", EpisodeKind.ONLINE, Source.POLICY, phi)
-            assert discount.mastered is not None
-        replays.append((replay, discount))
-    assert [discount.mastered for _, discount in replays] == [6, 6]
-    fixed = Discount(replays[0][0], MOST, scheduled=False)
-    assert (fixed.gamma, fixed.mastered) == (MOST, None)
-    replays[0][0].activate_scores(None)
-    assert replays[0][1].gamma == MOST  # no reward before the end any more: the policy looks at the end
-
-
-def test_what_an_operator_did_in_an_online_episode_is_not_mastered() -> None:
+def demonstrated() -> Replay:
     replay = Replay(small_spec())
     replay.activate_scores("v")
-    add(replay, "000000-demo", EpisodeKind.DEMO, Source.HUMAN, np.linspace(0, 1, 41))
-    add(replay, "000001-online", EpisodeKind.ONLINE, Source.HUMAN, np.linspace(0, 1, 41))
-    assert Discount(replay, MOST, scheduled=True).mastered == 2
+    add(replay, "000000-demo", Source.HUMAN, STEADY, EndReason.SUCCESS)
+    return replay
 
 
-def test_a_run_draws_with_it_logs_it_and_resumes_with_the_same(tmp_path: Path) -> None:
+def test_it_follows_the_order_of_episodes_however_their_scores_come() -> None:
+    found = []
+    for order in ((1, 2, 3), (3, 1, 2)):
+        replay = demonstrated()
+        discount = Discount(replay, FINAL, scheduled=True)
+        assert discount.gamma == pytest.approx(ALPHA ** (1 / 2))
+        for number in order:
+            add(replay, f"{number:06d}-online", Source.POLICY, np.zeros(41) if number == 2 else STEADY)
+        assert discount.gamma == pytest.approx(ALPHA ** (1 / 6))
+        found.append(discount.mastered)
+    assert found == [6, 6]
+
+
+def test_it_is_the_algorithms_own_where_there_is_nothing_to_schedule_by() -> None:
+    replay = demonstrated()
+    fixed, scheduled = (Discount(replay, FINAL, scheduled=wanted) for wanted in (False, True))
+    assert (fixed.gamma, fixed.mastered) == (FINAL, None)
+    assert scheduled.gamma < FINAL
+    replay.activate_scores(None)  # the reward model is not trusted any more: there is reward at the end alone
+    assert (scheduled.gamma, scheduled.mastered) == (FINAL, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "end", "mastered"),
+    [
+        ("000001-online", Source.POLICY, EndReason.TIMEOUT, 4),
+        ("000001-online", Source.HUMAN, EndReason.SUCCESS, 2),
+        ("000001-earlier", Source.POLICY, EndReason.SUCCESS, 2),
+        ("000001-demo", Source.HUMAN, EndReason.TIMEOUT, 2),
+    ],
+)
+def test_only_what_this_runs_policy_did_itself_is_mastered(
+    name: str, source: Source, end: EndReason, mastered: int
+) -> None:
+    replay = demonstrated()
+    add(replay, name, source, STEADY, end)
+    discount = Discount(replay, FINAL, scheduled=True)
+    assert discount.gamma == pytest.approx(ALPHA ** (1 / mastered))
+
+
+@pytest.mark.long
+def test_a_run_draws_with_it_logs_it_and_resumes_with_the_same(tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / "run"
-    resolved = write_run(
-        folder,
-        "algorithm.settings.utd=100.0",
-        "run.reward.discount=scheduled",
-        "training.max_episodes=50",
-        "device=cpu",
-    )
+    resolved = write_run(folder, "algorithm.settings.utd=100.0", "run.reward.discount=scheduled", "device=cpu")
+    drawn: list[float] = []
+    draw = Replay.draw
+
+    def noted(replay: Replay, *args, gamma: float, **rest):  # type: ignore[no-untyped-def]
+        drawn.append(gamma)
+        return draw(replay, *args, gamma=gamma, **rest)
+
+    monkeypatch.setattr(Replay, "draw", noted)
 
     def train_online(run: Driven) -> None:
+        """An episode that the policy ends well by itself."""
         run.begin("000002-online-a")
-        run.send("000002-online-a", end="success")
+        run.send("000002-online-a", end="success", alone=True)
 
     whole = Driven(folder, resolved)
-    drawn: list[float] = []
     whole.demonstrate()
     whole.start()
-    replay, draw = whole.replay, whole.replay.draw
-
-    def noted(*args, gamma: float, **rest):  # type: ignore[no-untyped-def]
-        drawn.append(gamma)
-        return draw(*args, gamma=gamma, **rest)
-
-    replay.draw = noted  # type: ignore[method-assign]
-    whole.run(200, {20: train_online})
+    whole.run(60, {20: train_online})
     whole.loop.save(wait=True)
-    mastered = Discount(replay, MOST, scheduled=True).mastered
-    assert mastered is not None
-    assert drawn
-    assert set(drawn) <= {min(MOST, ALPHA ** (1 / k)) for k in range(1, 12)} | {MOST}
-    assert min(drawn) < MOST
-    rows = of_kind(read_rows(RunPaths(folder).metrics).rows, UpdateRow)
-    assert rows[-1].metrics["mastered_ticks"] >= 1
     whole.copy(tmp_path / "copy")
+    saved = len(drawn)
+    whole.run(200, {})
+    assert drawn[0] < drawn[-1] < FINAL
+    assert len(set(drawn)) == 2
+    rows = of_kind(read_rows(RunPaths(folder).metrics).rows, UpdateRow)
+    assert ALPHA ** (1 / rows[-1].metrics["mastered_ticks"]) == drawn[-1]
+    after, rewards = drawn[saved:], whole.told.rewards
     whole.close()
+
+    drawn.clear()
     resumed = Driven(tmp_path / "copy", resolved)
     resumed.start()
-    assert Discount(resumed.replay, MOST, scheduled=True).mastered == mastered
+    resumed.run(200, {})
+    assert drawn == after
+    assert resumed.told.rewards == rewards[-len(after) :]
     resumed.close()

@@ -66,7 +66,9 @@ def test_what_a_failure_and_a_step_cost_is_read_from_the_run() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("run.algorithm.name=bc",), "with 'bc', which has no discount"),
+        (("run.algorithm.name=bc",), "with 'bc', whose settings have no discount"),
+        (("algorithm.settings.n_step=3",), "with returns of 3 steps"),
+        (("run.start_from={run: /tmp/monday}",), "with critics of an earlier run"),
         (("run.reward.form=sparse",), "without reward before the end"),
         (("algorithm.settings.shaping_weight=0.0",), "without reward before the end"),
     ],
@@ -77,6 +79,11 @@ def test_a_discount_that_nothing_can_schedule_is_refused_where_the_file_is_read(
     with pytest.raises(ConfigError, match=rf"reward.discount: .*{why}"):
         load_checked("peg_insert", [*words, "run.reward.discount=scheduled"])
     assert load_checked("peg_insert", ["run.reward.discount=scheduled"]).run.reward.discount == "scheduled"
+
+
+def test_a_discount_of_several_tasks_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"reward.discount: .*with 2 tasks"):
+        load_checked("peg_in_and_out", ["run.reward.discount=scheduled"])
 
 
 def test_a_discount_by_a_model_of_success_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,45 +9,44 @@ from robot_stack.types.transition import EpisodeKind
 
 
 class Discount:
-    """The discount per tick of the next batch; what it depends on is in the replay, so a resumed run has the same.
+    """The discount per tick of the next batch; it follows from the replay, so a resumed run has the same.
 
     Args:
         replay: Has Φ of all episodes.
-        most: The algorithm's own discount.
-        scheduled: Whether it grows with what the policy has mastered, by Φ of the version in use.
+        final: The algorithm's own discount.
+        scheduled: Whether it grows with what the policy has mastered, by Φ in use.
     """
 
-    def __init__(self, replay: Replay, most: float, *, scheduled: bool) -> None:
+    def __init__(self, replay: Replay, final: float, *, scheduled: bool) -> None:
         self._replay = replay
-        self._most = most
+        self._final = final
         self._scheduled = scheduled
-        self._known: tuple[int, int] | None = None
+        self._revision = -1
         self._schedule: DiscountSchedule | None = None
-
-    @property
-    def mastered(self) -> int | None:
-        """Return the ticks that the policy has mastered; None without a schedule, or before there is Φ."""
-        self._follow()
-        return None if self._schedule is None else self._schedule.mastered
 
     @property
     def gamma(self) -> float:
         """Return the discount; the algorithm's own where no demonstration has Φ, as without a trusted reward model."""
-        self._follow()
-        return self._most if self._schedule is None else self._schedule.gamma
+        if self._scheduled and self._revision != (revision := self._replay.revision):
+            self._revision = revision
+            self._schedule = self._follow()
+        return self._final if self._schedule is None else self._schedule.gamma
 
-    def _follow(self) -> None:
-        """Go through all episodes again, if anything has changed about them."""
-        if not self._scheduled or self._known == (changes := self._replay.changes):
-            return
-        self._known = changes
-        demos, online = [], []
-        for header, phi in self._replay.potentials():
-            if header.kind is EpisodeKind.ONLINE:
-                online.append(phi)
-            elif header.kind is EpisodeKind.DEMO and self._replay.outcome(header.episode_id) is Outcome.SUCCESS:
-                demos.append(phi)
-        self._schedule = DiscountSchedule(demos, self._most) if demos else None
-        if self._schedule is not None:
-            for phi in online:
-                self._schedule.see(phi)
+    @property
+    def mastered(self) -> int | None:
+        """Return the mastered ticks that `gamma` was last returned for; None without a schedule."""
+        return None if self._schedule is None else self._schedule.mastered
+
+    def _follow(self) -> DiscountSchedule | None:
+        """Go through all demonstrations and online episodes, in order."""
+        episodes = self._replay.potentials()
+        demos = [
+            each.phi for each in episodes if each.header.kind is EpisodeKind.DEMO and each.outcome is Outcome.SUCCESS
+        ]
+        if not demos:
+            return None
+        schedule = DiscountSchedule(demos, self._final)
+        for each in episodes:
+            if each.header.kind is EpisodeKind.ONLINE:
+                schedule.add_episode(each.phi, done_alone=each.alone and each.outcome is Outcome.SUCCESS)
+        return schedule
