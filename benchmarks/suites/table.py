@@ -42,8 +42,9 @@ What is the same: state observations, half of each batch of 256 from a million s
 a step after 5,000 random steps, discount .99, the entropy target, the learning rate, the averaged target. What is not:
 
 - **Networks**: 2 critics of 2x256 learn on one core; as many and as wide as the published ones, 10 of 4x512, need a
-  GPU. Before them stands a trained encoding of 256, or 512. Behind each layer there are LayerNorm and tanh, where theirs have ReLU, and LayerNorm in the critics alone; one
-  critic at random makes an update's target, where theirs is the mean of all.
+  GPU. Before them stands a trained encoding of 256, or 512. Behind each layer there are LayerNorm and tanh, where theirs
+  have ReLU, and LayerNorm in the critics alone; one critic at random makes an update's target, where theirs is the mean
+  of all.
 - **Play data**: made anew by OGBench's own oracles with its own settings (`benchmarks/suites/play.py`), a thousand
   episodes of a thousand steps, not OGBench's file.
 - **Evaluation**: of the policy's mean; the published runs sample it.
