@@ -8,6 +8,7 @@ or another kind of update with a graph of its own.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import fields, replace
@@ -15,6 +16,8 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+log = logging.getLogger(__name__)
 
 WARM_UP = 3
 """Updates of a kind before one is recorded: optimisers and libraries allocate in the first ones."""
@@ -71,6 +74,7 @@ class Graphs:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._warm: Counter[Hashable] = Counter()
+        self._refused: set[Hashable] = set()
         self._recorded: dict[Hashable, tuple[tuple[Any, ...], Callable[[], Metrics]]] = {}
 
     def run(self, kind: Hashable, compute: Compute, *parts: Any) -> Metrics:
@@ -79,18 +83,28 @@ class Graphs:
         Args:
             kind: What Python decided; updates of a kind differ in their tensors alone, not in shapes.
             compute: The same for all updates.
-            parts: Dataclasses whose fields are tensors; of other fields the first ones stay.
+            parts: Dataclasses whose fields are tensors or tuples of them; of other fields the first ones stay.
         """
         if kind not in self._recorded:
-            if self._warm[kind] < WARM_UP:
+            if kind not in self._refused and self._warm[kind] >= WARM_UP:
+                self._record(kind, compute, parts)
+            if kind not in self._recorded:
                 self._warm[kind] += 1
                 return self._recorder.warm_up(compute, *parts)
-            places = tuple(_copied(part) for part in parts)
-            self._recorded[kind] = places, self._recorder.record(compute, *places)
         places, repeat = self._recorded[kind]
         for place, part in zip(places, parts, strict=True):
-            torch._foreach_copy_(list(_tensors(place).values()), list(_tensors(part).values()))
+            if tensors := _tensors(place):
+                torch._foreach_copy_(tensors, _tensors(part))
         return repeat()
+
+    def _record(self, kind: Hashable, compute: Compute, parts: tuple[Any, ...]) -> None:
+        """Record an update, unless the device refuses: then updates of its kind stay as they are, which is slower."""
+        places = tuple(_copied(part) for part in parts)
+        try:
+            self._recorded[kind] = places, self._recorder.record(compute, *places)
+        except RuntimeError as error:  # nothing has been computed while recording: all is as before
+            self._refused.add(kind)
+            log.warning("updates are not recorded as a graph, and slower for it: %s", " ".join(str(error).split()[:40]))
 
     def forget(self) -> None:
         """Drop all recordings: after other state was loaded, optimisers have other tensors than those recorded."""
@@ -99,8 +113,18 @@ class Graphs:
 
 
 def _copied(part: Any) -> Any:
-    return replace(part, **{name: tensor.clone() for name, tensor in _tensors(part).items()})
+    found = {f.name: getattr(part, f.name) for f in fields(part)}
+    tensors = {name: value.clone() for name, value in found.items() if isinstance(value, Tensor)}
+    tuples = {name: tuple(each.clone() for each in value) for name, value in found.items() if isinstance(value, tuple)}
+    return replace(part, **tensors, **tuples)
 
 
-def _tensors(part: Any) -> dict[str, Tensor]:
-    return {f.name: value for f in fields(part) if isinstance(value := getattr(part, f.name), Tensor)}
+def _tensors(part: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found.extend(value)
+    return found

@@ -86,8 +86,11 @@ def chunk_weight(batch: TensorBatch, spec: LearnerSpec, ranks: Ranks) -> Tensor:
     weight = labelled.float()
     if spec.grippers:
         layout = ActionLayout(actions=spec.actions, grippers=spec.grippers)
-        columns, ticks = list(spec.grippers), weight.unflatten(1, (-1, spec.actions)).flatten(0, 1)
+        ticks = weight.unflatten(1, (-1, spec.actions)).flatten(0, 1)
         choices = layout.choices(batch.action.unflatten(1, (-1, spec.actions)).flatten(0, 1))
-        ticks[:, columns] = balance(choices, ticks[:, columns] > 0, ranks)
+        marked = torch.stack([ticks[:, column] for column in spec.grippers], dim=1) > 0
+        balanced = balance(choices, marked, ranks)
+        for gripper, column in enumerate(spec.grippers):  # a list of columns would be sent to a GPU at each update
+            ticks[:, column] = balanced[:, gripper]
         weight = ticks.unflatten(0, (len(weight), -1)).flatten(1)
     return weight

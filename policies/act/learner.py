@@ -13,7 +13,7 @@ from torch import Tensor
 
 from policies.act.config import ActConfig
 from policies.act.policy import ActPolicy
-from policies.chunk_learner import ChunkLearner
+from policies.chunk_learner import ChunkLearner, Draws
 from policies.imitation import chunk_weight, imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
 from policies.optimiser import follow, make_adam
@@ -36,7 +36,10 @@ class ActLearner(ChunkLearner):
         trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
         self.optimisers = {"actor": make_adam(trained, config.learning_rate)}
 
-    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _draws(self, rows: int) -> tuple[Tensor, ...]:
+        return ()
+
+    def _compute(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
         """Make one gradient step on what operators have shown of the chunks of a batch."""
         weight = chunk_weight(batch, self._spec, self.ranks)
         with fast(self._device):
@@ -45,5 +48,4 @@ class ActLearner(ChunkLearner):
         self.descend("actor", loss)
         self.vision.follow()
         follow(self.published, self.policy, self.config.actor_tau)
-        self.updates += 1
         return {"actor_loss": loss.detach()}

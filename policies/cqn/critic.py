@@ -51,7 +51,7 @@ class CoarseToFineCritic(nn.Module):
     def logits(self, state: Tensor, centre: Tensor, level: int) -> Tensor:
         """Return the logits (B, D, N, Z) of a level's bins, around centres (B, D)."""
         which = torch.zeros(len(state), self.levels, dtype=state.dtype, device=state.device)
-        which[:, level] = 1.0
+        which[:, level].fill_(1.0)
         hidden = self.body(torch.cat([state, centre, which], dim=1))
         with exactly(hidden):
             wide = hidden.to(self.value.weight.dtype)

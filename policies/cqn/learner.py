@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from policies.chunk_learner import ChunkLearner
+from policies.chunk_learner import ChunkLearner, Draws
 from policies.cqn import losses
 from policies.cqn.config import CQNASConfig, CQNConfig
 from policies.cqn.critic import of_bins
@@ -43,7 +43,10 @@ class CQNLearner(ChunkLearner):
         trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
         self.optimisers = {"critic": make_adam(trained, config.learning_rate)}
 
-    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _draws(self, rows: int) -> tuple[Tensor, ...]:
+        return ()
+
+    def _compute(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
         """Make one step on the TD error and on the order of bins that operators have shown; the average follows."""
         config, critic = self.config, self.policy.critic
         with fast(self._device):
@@ -61,7 +64,6 @@ class CQNLearner(ChunkLearner):
         self.descend("critic", loss)
         follow(self.published, self.policy, config.target_tau)
         self.vision.follow()
-        self.updates += 1
         return {name: each.detach() for name, each in metrics.items()}
 
     def _imitation(self, batch: TensorBatch, logits: Tensor, taken: Tensor, value: Tensor) -> dict[str, Tensor]:

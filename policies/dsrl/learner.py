@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from policies.chunk_learner import ChunkLearner
+from policies.chunk_learner import ChunkLearner, Draws
 from policies.dsrl.config import DSRLConfig
 from policies.dsrl.policy import DSRLPolicy
 from policies.imitation import chunk_weight
@@ -66,24 +66,36 @@ class DSRLLearner(ChunkLearner):
         }
         self.optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
 
-    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+    @property
+    def _phase(self) -> bool:
+        """Return whether the flow is being cloned."""
+        return self.updates < self.config.base_updates
+
+    def _draws(self, rows: int) -> tuple[Tensor, ...]:
+        return self.flow_draws(rows) if self._phase else tuple(self.noise(rows) for _ in range(3))
+
+    def _compute(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
         """Make one update of the flow until it is cloned, and of all that steers it from then on."""
-        cloning = self.updates < self.config.base_updates
-        metrics = self._clone(batch) if cloning else self._steer(batch)
+        metrics = self._clone(batch, draws) if self._phase else self._steer(batch, draws)
         follow(self.published, self.policy, self.config.actor_tau)
-        self.updates += 1
+        return metrics
+
+    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+        """Make one update; return detached metrics."""
+        metrics = super().update(batch)
         if self.updates == self.config.base_updates:  # from here on both are the frozen flow
             self.published.load_state_dict(self.policy.state_dict())
         return metrics
 
-    def _clone(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _clone(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
+        noise, time = draws.values
         weight = chunk_weight(batch, self._spec, self.ranks)
-        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, batch.features, weight)
+        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, batch.features, weight, (noise, time))
         return {"flow_loss": loss}
 
-    def _steer(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _steer(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
         policy = self.policy
-        next_noise, asked, any_noise = (self.noise(len(batch.action)) for _ in range(3))
+        next_noise, asked, any_noise = draws.values
         with torch.no_grad(), fast(self._device):
             steered, _ = policy.steer(batch.next_features, batch.next_proprio, next_noise)
             chunk = policy.chunks(batch.next_features, batch.next_proprio, steered)

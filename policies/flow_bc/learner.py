@@ -10,7 +10,7 @@ import copy
 
 from torch import Tensor
 
-from policies.chunk_learner import ChunkLearner
+from policies.chunk_learner import ChunkLearner, Draws
 from policies.flow_bc.config import FlowBCConfig
 from policies.flow_bc.policy import FlowPolicy
 from policies.imitation import chunk_weight
@@ -34,11 +34,14 @@ class FlowBCLearner(ChunkLearner):
         trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
         self.optimisers = {"flow": make_adam(trained, config.learning_rate)}
 
-    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _draws(self, rows: int) -> tuple[Tensor, ...]:
+        return self.flow_draws(rows)
+
+    def _compute(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
         """Make one gradient step on the expert rows of a batch."""
-        weight = chunk_weight(batch, self._spec, self.ranks)
-        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, self.vision.now(batch), weight)
+        noise, time = draws.values
+        weight, features = chunk_weight(batch, self._spec, self.ranks), self.vision.now(batch)
+        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, features, weight, (noise, time))
         self.vision.follow()
         follow(self.published, self.policy, self.config.actor_tau)
-        self.updates += 1
         return {"actor_loss": loss}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from policies.chunk_learner import ChunkLearner
+from policies.chunk_learner import ChunkLearner, Draws
 from policies.device import upload
 from policies.flow import carry
 from policies.imitation import chunk_weight
@@ -48,17 +48,21 @@ class QCLearner(ChunkLearner):
             trained["one_step"] = list(self.policy.one_step.parameters())
         self.optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
 
-    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _draws(self, rows: int) -> tuple[Tensor, ...]:
+        of_target, of_flow = self.noise(rows * self._target_candidates), self.flow_draws(rows)
+        return (of_target, *of_flow, *(() if self.policy.one_step is None else (self.noise(rows),)))
+
+    def _compute(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
         """Make one update of the critics, of the flow, and of the one-step network where there is one."""
+        of_target, noise, time, *of_one_step = draws.values
         with fast(self._device):
             seen = self.vision.see(batch)
-        metrics = self._update_critic(batch, seen)
+        metrics = self._update_critic(batch, seen, of_target)
         known = seen.now.detach()
-        metrics |= self._update_flow(batch, known)
+        metrics |= self._update_flow(batch, known, (noise, time))
         if isinstance(self.config, QCFQLConfig):
-            metrics |= self._update_one_step(batch, known, self.config.distil_weight)
+            metrics |= self._update_one_step(batch, known, *of_one_step, weight=self.config.distil_weight)
         follow(self.published, self.policy, self.config.actor_tau)
-        self.updates += 1
         return metrics
 
     @property
@@ -66,10 +70,9 @@ class QCLearner(ChunkLearner):
         """Return how many chunks the one in the target is taken from."""
         return 1 if self.policy.one_step is not None else self.config.target_candidates
 
-    def _update_critic(self, batch: TensorBatch, seen: Seen) -> dict[str, Tensor]:
+    def _update_critic(self, batch: TensorBatch, seen: Seen, noise: Tensor) -> dict[str, Tensor]:
         """Make one step on the TD error, of the encoder too where that is trained; the target follows."""
         policy, critic = self.policy, self.policy.critic
-        noise = self.noise(len(batch.reward) * self._target_candidates)
         with torch.no_grad(), fast(self._device):
             target = chunk_target(policy, self.target, batch, seen, noise)
         with fast(self._device):
@@ -80,22 +83,23 @@ class QCLearner(ChunkLearner):
         self.vision.follow()
         return {"critic_loss": loss.detach(), "q": q.detach().mean(), "target_q": target.mean()}
 
-    def _update_flow(self, batch: TensorBatch, features: Tensor) -> dict[str, Tensor]:
+    def _update_flow(self, batch: TensorBatch, features: Tensor, drawn: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         """Make one step of the flow towards what was done."""
         weight = chunk_weight(batch, self._spec, self.ranks)
         if self.config.clones == "all":
             weight = torch.where(batch.expert[:, None], weight, batch.label.float())
-        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, features, weight)
+        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, features, weight, drawn)
         return {"flow_loss": loss}
 
-    def _update_one_step(self, batch: TensorBatch, features: Tensor, weight: float) -> dict[str, Tensor]:
+    def _update_one_step(
+        self, batch: TensorBatch, features: Tensor, noise: Tensor, *, weight: float
+    ) -> dict[str, Tensor]:
         """Make one step of the one-step network up the critics, held to the flow's chunks of the same noise.
 
         The distance is that of the chunk before it is clamped: beyond the range the critics have no gradient.
         """
         policy = self.policy
         assert policy.one_step is not None
-        noise = self.noise(len(batch.action))
         with fast(self._device):
             with torch.no_grad():
                 state = policy.encoder(features, batch.proprio)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from policies.chunk_learner import ChunkLearner
+from policies.chunk_learner import ChunkLearner, Draws
 from policies.imitation import chunk_weight
 from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import StateEncoder, mlp
@@ -68,14 +68,19 @@ class RecapLearner(ChunkLearner):
             "value": make_adam(self.value.parameters(), config.learning_rate),
         }
 
-    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _draws(self, rows: int) -> tuple[Tensor, ...]:
+        return (self._draw(torch.rand, rows, 1), *self.flow_draws(rows))
+
+    def _compute(self, batch: TensorBatch, draws: Draws) -> dict[str, Tensor]:
         """Make one update of the value function, of the threshold and of the flow."""
+        dropout, noise, time = draws.values
         with fast(self._device):
             seen = self.vision.see(batch)
         advantage, metrics = self._update_value(batch, seen)
         better = self._judge(batch, advantage)
-        told = self._draw(torch.rand, len(better), 1)[:, 0] >= self.config.condition_dropout
-        worth = torch.where(told, torch.where(better, BETTER, WORSE), NOT_TOLD)
+        told = dropout[:, 0] >= self.config.condition_dropout
+        good, bad, unknown = (torch.full_like(advantage, each) for each in (BETTER, WORSE, NOT_TOLD))
+        worth = torch.where(told, torch.where(better, good, bad), unknown)
         # what an operator has not shown is not cloned, and of the policy's own steps all that was done
         by_hand = replace(batch, expert=_by_hand(batch))
         weight = torch.where(
@@ -85,10 +90,9 @@ class RecapLearner(ChunkLearner):
         def state(features: Tensor, proprio: Tensor) -> Tensor:
             return self.policy.told(features, proprio, worth[:, None])
 
-        metrics["actor_loss"] = self.clone("flow", state, self.policy.field, batch, seen.now, weight)
+        metrics["actor_loss"] = self.clone("flow", state, self.policy.field, batch, seen.now, weight, (noise, time))
         self.vision.follow()
         follow(self.published, self.policy, self.config.actor_tau)
-        self.updates += 1
         return metrics
 
     def _update_value(self, batch: TensorBatch, seen: Seen) -> tuple[Tensor, dict[str, Tensor]]:
@@ -108,17 +112,17 @@ class RecapLearner(ChunkLearner):
         above, by_hand = advantage > self.threshold, _by_hand(batch)
         too_many = ((above.float() - self.config.positive_share) * ~by_hand).mean()
         self.ranks.average([too_many])
-        self.threshold = self.threshold + THRESHOLD_STEP * too_many
+        self.threshold.add_(THRESHOLD_STEP * too_many)
         return above | by_hand
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next update depends on."""
-        return {**super().state_dict(), "threshold": self.threshold}
+        return {**super().state_dict(), "threshold": self.threshold.clone()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
-        self.threshold = state["threshold"].to(self._device)
+        self.threshold.copy_(state["threshold"])
 
 
 def _by_hand(batch: TensorBatch) -> Tensor:

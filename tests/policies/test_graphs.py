@@ -111,3 +111,51 @@ def test_noise_that_python_reads_while_recording_would_be_noticed() -> None:
         made.update(batch(number, TWO_ARMS))
     with pytest.raises(AssertionError, match="cannot be part of a graph"):
         made.update(batch(WARM_UP, TWO_ARMS))
+
+
+class Refusing(OpRecorder):
+    """A device that cannot record."""
+
+    def record(self, compute: Any, *parts: Any) -> Any:
+        super().record(compute, *parts)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+
+def test_updates_that_a_device_cannot_record_go_on_as_they_are_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plain, refused = learner(recorded=False), learner(recorded=False)
+    refused._graphs = Graphs(Refusing())
+    for number in range(20):
+        expected, got = plain.update(batch(number, TWO_ARMS)), refused.update(batch(number, TWO_ARMS))
+        assert all(torch.equal(expected[name], got[name]) for name in expected), number
+    assert_same(plain, refused)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2  # with the actor, and without
+    assert said[0].startswith("updates are not recorded as a graph, and slower for it: operation not permitted when")
+
+
+CHUNKED = ("act", "flow_bc", "qc", "qc_fql", "cqn", "cqn_as", "dsrl", "recap")
+BEGUN: dict[str, dict[str, int]] = {"dsrl": {"base_updates": 8, "pretrain_updates": 8}}
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_recorded_updates_of_chunks_are_the_updates_to_the_bit_also_from_a_checkpoint(name: str) -> None:
+    plain, recorded, other = (make(name, TWO_ARMS, seed, **BEGUN.get(name, {})) for seed in (0, 0, 5))
+    for made in (recorded, other):
+        made._graphs = Graphs(OpRecorder())
+    for number in range(30):
+        if number == 15:
+            other.load_state_dict(through_a_file(plain.state_dict()))
+        rows = batch(number, TWO_ARMS)
+        expected = plain.update(rows)
+        for made in (recorded, other) if number >= 15 else (recorded,):
+            got = made.update(rows)
+            assert expected.keys() == got.keys()
+            assert all(torch.equal(expected[each], got[each]) for each in expected), number
+        if number < 15:
+            other.update(batch(number + 50, TWO_ARMS))
+    assert recorded._graphs._recorder.recordings == (2 if name == "dsrl" else 1)
+    for made in (recorded, other):
+        for tensor, wanted in zip(made.actor_tensors().values(), plain.actor_tensors().values(), strict=True):
+            np.testing.assert_array_equal(tensor, wanted)
