@@ -11,10 +11,10 @@ import pytest
 
 from benchmarks.evidence.conditions import CONDITIONS, FIRST, OPERATORS
 from benchmarks.evidence.measure import measure_missing, read, wanted, write
-from benchmarks.evidence.runs import commit, defaults_of, resolve, settings_of
-from benchmarks.evidence.table import MixedSettings, document, mean_interval, pooled, table
+from benchmarks.evidence.runs import EvidenceRuns, commit, defaults_of, resolve, settings_of
+from benchmarks.evidence.table import MixedSettings, document, mean_interval, pooled, refuse_mixed, table
 from benchmarks.evidence.targets import targets
-from benchmarks.learning.comparison import Result
+from benchmarks.learning.comparison import FOLDER, Result
 
 SETTINGS = {"algorithm": "rlpd", "settings": {"utd": 8.0}}
 
@@ -210,3 +210,8 @@ def test_without_q_and_hg_dagger_have_the_updates_and_the_average_of_what_is_shi
 
 def test_the_commit_is_named() -> None:
     assert len(commit().rstrip("+")) == 12
+
+
+@pytest.mark.parametrize("name", ["full", "without_q"])
+def test_the_table_of_twelve_minutes_can_be_gone_on_with(name: str, tmp_path: Path) -> None:
+    refuse_mixed([*read(FOLDER / "evidence_12_minutes"), EvidenceRuns(tmp_path, 12.0).identity(name, seed=99)])
