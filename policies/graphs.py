@@ -8,7 +8,6 @@ or another kind of update with a graph of its own.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import fields, replace
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-log = logging.getLogger(__name__)
+from robot_stack.types.errors import ConfigError
 
 WARM_UP = 3
 """Updates of a kind before one is recorded: optimisers and libraries allocate in the first ones."""
@@ -74,7 +73,6 @@ class Graphs:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._warm: Counter[Hashable] = Counter()
-        self._refused: set[Hashable] = set()
         self._recorded: dict[Hashable, tuple[tuple[Any, ...], Callable[[], Metrics]]] = {}
 
     def run(self, kind: Hashable, compute: Compute, *parts: Any) -> Metrics:
@@ -84,27 +82,33 @@ class Graphs:
             kind: What Python decided; updates of a kind differ in their tensors alone, not in shapes.
             compute: The same for all updates.
             parts: Dataclasses whose fields are tensors or tuples of them; of other fields the first ones stay.
+
+        Raises:
+            ConfigError: If the device cannot record it.
         """
         if kind not in self._recorded:
-            if kind not in self._refused and self._warm[kind] >= WARM_UP:
-                self._record(kind, compute, parts)
-            if kind not in self._recorded:
+            if self._warm[kind] < WARM_UP:
                 self._warm[kind] += 1
                 return self._recorder.warm_up(compute, *parts)
+            places = tuple(_copied(part) for part in parts)
+            self._recorded[kind] = places, self._record(compute, places)
         places, repeat = self._recorded[kind]
         for place, part in zip(places, parts, strict=True):
             if tensors := _tensors(place):
                 torch._foreach_copy_(tensors, _tensors(part))
         return repeat()
 
-    def _record(self, kind: Hashable, compute: Compute, parts: tuple[Any, ...]) -> None:
-        """Record an update, unless the device refuses: then updates of its kind stay as they are, which is slower."""
-        places = tuple(_copied(part) for part in parts)
+    def _record(self, compute: Compute, places: tuple[Any, ...]) -> Callable[[], Metrics]:
         try:
-            self._recorded[kind] = places, self._recorder.record(compute, *places)
-        except RuntimeError as error:  # nothing has been computed while recording: all is as before
-            self._refused.add(kind)
-            log.warning("updates are not recorded as a graph, and slower for it: %s", " ".join(str(error).split()[:40]))
+            return self._recorder.record(compute, *places)
+        except RuntimeError as error:  # CUDA is in no state to go on from
+            first: BaseException = error
+            while first.__context__ is not None:  # what ended the recording, behind what that led to
+                first = first.__context__
+            raise ConfigError(
+                f"updates cannot be recorded as a CUDA graph ({' '.join(str(first).split()[:40])}), must be with "
+                "run.device 'cuda'; set device: cpu in the run"
+            ) from error
 
     def forget(self) -> None:
         """Drop all recordings: after other state was loaded, optimisers have other tensors than those recorded."""

@@ -11,7 +11,6 @@ import torch
 
 from policies.learner import AskedCritic, HasCritic, Learner, Sampling, TensorBatch
 from robot_stack.learner.batches import Batches
-from robot_stack.learner.reward.discount import Discount
 from robot_stack.replay.frames import NO_ROW
 from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.replay import Replay
@@ -37,7 +36,7 @@ class Copy:
 
     Attributes:
         critic: The copy.
-        gamma: Discount that it was trained with at last.
+        gamma: Discount that it was trained towards at last.
         updates: Made before it.
         took_ms: For which it held the updates up.
     """
@@ -62,7 +61,6 @@ class HeldOutEpisodes:
         statistics: Of all episodes; those that are in it now have been sampled, and are not asked about.
         metrics: Take a row per episode.
         sampling: How the learner's batches are drawn.
-        discount: The discount that those batches are drawn with.
         grippers: Positions of discrete grippers in an action, of which this critic knows nothing.
         earlier: Rows of an earlier start of this run.
         seed: Of the random actions.
@@ -77,7 +75,6 @@ class HeldOutEpisodes:
         statistics: EpisodeStatistics,
         metrics: MetricsLog,
         sampling: Sampling,
-        discount: Discount,
         grippers: tuple[int, ...],
         earlier: list[CriticRow],
         seed: int,
@@ -88,7 +85,6 @@ class HeldOutEpisodes:
         self._statistics = statistics
         self._metrics = metrics
         self._sampling = sampling
-        self._discount = discount
         self._grippers = list(grippers)
         self._rng = torch.Generator().manual_seed(seed)
         self._seen = len(statistics.episodes)
@@ -101,10 +97,13 @@ class HeldOutEpisodes:
         """Return the figures over the newest episodes; callable from any thread."""
         return critic_figures(list(self._rows.copy()))
 
-    def before_update(self) -> None:
+    def before_update(self, gamma: float) -> None:
         """Copy the critic for episodes that have begun; called between the draw of a batch and the update on it.
 
         A row of the batch is of an episode that had begun before the draw: so no update has been made on any of it.
+
+        Args:
+            gamma: Discount that the batch was drawn with, which the copies are trained towards.
         """
         if self._learner is None or len(self._statistics.episodes) == self._seen:
             return
@@ -115,7 +114,7 @@ class HeldOutEpisodes:
             started_s = time.perf_counter()
             critic = self._learner.critic_snapshot()
             took_ms = 1e3 * (time.perf_counter() - started_s)
-            copy = Copy(critic=critic, gamma=self._discount.gamma, updates=self._learner.updates, took_ms=took_ms)
+            copy = Copy(critic=critic, gamma=gamma, updates=self._learner.updates, took_ms=took_ms)
             self._copies |= dict.fromkeys(begun, copy)
             while len(self._copies) > MOST_COPIES:
                 del self._copies[next(iter(self._copies))]

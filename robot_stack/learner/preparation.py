@@ -335,7 +335,6 @@ def build_loop(
         statistics=parts.statistics,
         metrics=parts.metrics,
         sampling=config.sampling,
-        discount=discount,
         grippers=encoders.sizes.grippers,
         earlier=of_kind(read_rows(RunPaths(parts.folder).metrics).rows, CriticRow),
         seed=seed,

@@ -128,8 +128,9 @@ class Updater:
 
     def update(self) -> dict[str, torch.Tensor]:
         """Draw a batch and make one update; returns its metrics."""
-        batch = next_batch(self._batches, self._rng, self._settings, gamma=self._discount.gamma)
-        self.held_out.before_update()
+        gamma = self._discount.gamma
+        batch = next_batch(self._batches, self._rng, self._settings, gamma=gamma)
+        self.held_out.before_update(gamma)
         metrics = self.learner.update(self._distributed.deal(batch))
         if (mastered := self._discount.mastered) is not None:
             metrics = {**metrics, "mastered_ticks": torch.tensor(float(mastered))}

@@ -14,6 +14,8 @@ rise nearly as often, up to that tick, as those of demonstrations do: by the lon
 - it begins at a twentieth of a demonstration and grows by as much an episode at most; theirs begins at a fifth;
 - once all is mastered the algorithm's own discount holds, which also bounds what comes before;
 - another version of the reward model judges all episodes anew.
+
+Where Φ of the demonstrations is flat, standing still follows them too: Φ says nothing of what is done there.
 """
 
 from __future__ import annotations
@@ -65,14 +67,13 @@ class DiscountSchedule:
         """Count the ticks that an episode shows to be mastered.
 
         Args:
-            phi: Φ of its frames until another than the policy drove, float, shape (n,).
-            done_alone: Whether it was a success in which nobody else drove.
+            phi: Φ of its frames until an operator took over, float, shape (n,).
+            done_alone: Whether it was a success without help.
         """
         rises = self._rises(phi)
-        for _ in range(self._step):
-            tick = self.mastered + 1
-            followed = tick < len(rises) and rises[tick] >= self._wanted[tick] if not self.complete else False
-            if self.complete or not (done_alone or followed):
+        for tick in range(self.mastered + 1, min(self.mastered + self._step, self._ticks) + 1):
+            followed = tick < len(rises) and rises[tick] >= self._wanted[tick]
+            if not (done_alone or followed):
                 return
             self.mastered = tick
 

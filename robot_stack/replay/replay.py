@@ -22,7 +22,7 @@ from robot_stack.replay.sampling import Draw, check_draw, gather, refill
 from robot_stack.replay.step_labels import HANDOVER_S
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.batch import Batch
-from robot_stack.types.command import Source
+from robot_stack.types.command import IN_HAND
 from robot_stack.types.errors import ResumeError, SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
@@ -36,10 +36,10 @@ class EpisodePotential:
 
     Attributes:
         header: Of the episode.
-        phi: Φ of each frame, float64, shape (n,): of a demonstration all, of others those until another than the policy
-            drove.
+        phi: Φ of each frame, float64, shape (n,): of a demonstration all, of others those until an operator took the
+            arm.
         outcome: Of the episode as it is now.
-        alone: Whether nobody but the policy drove.
+        alone: Whether no operator had the arm.
     """
 
     header: EpisodeHeader
@@ -229,7 +229,7 @@ class Replay:
                 if episode_id not in self._outcomes.ends or outcome is Outcome.DISCARD:
                     continue
                 rows = np.asarray(self.frames.episode(episode_id).rows, np.int64)
-                others = np.flatnonzero(self.frames.column("source")[rows[:-1]] != Source.POLICY)
+                others = np.flatnonzero(np.isin(self.frames.column("source")[rows[:-1]], IN_HAND))
                 alone = header.kind is not EpisodeKind.DEMO and not len(others)
                 own = rows if alone or header.kind is EpisodeKind.DEMO else rows[: others[0] + 1]
                 phi = self._potential.at(own)

@@ -24,10 +24,19 @@ FINAL = 0.97
 STEADY = np.linspace(0, 1, 41)
 
 
-def add(replay: Replay, name: str, source: Source, phi: np.ndarray, end: EndReason = EndReason.TIMEOUT) -> None:
+def add(
+    replay: Replay,
+    name: str,
+    source: Source,
+    phi: np.ndarray,
+    end: EndReason = EndReason.TIMEOUT,
+    *,
+    first: Source | None = None,
+) -> None:
     kind = EpisodeKind.DEMO if "demo" in name else EpisodeKind.EARLIER if "earlier" in name else EpisodeKind.ONLINE
     replay.begin(header_of(name, kind))
-    for step in steps_of(small_spec(), name, [source] * (len(phi) - 1), end):
+    sources = [source if first is None else first] + [source] * (len(phi) - 2)
+    for step in steps_of(small_spec(), name, sources, end):
         replay.add_step(step)
     progress = phi.astype(np.float32)
     replay.add_scores(EpisodeScores(episode_id=name, version="v", progress=progress, success=progress))
@@ -78,6 +87,16 @@ def test_only_what_this_runs_policy_did_itself_is_mastered(
     add(replay, name, source, STEADY, end)
     discount = Discount(replay, FINAL, scheduled=True)
     assert discount.gamma == pytest.approx(ALPHA ** (1 / mastered))
+
+
+def test_the_arm_that_nobody_moves_when_an_episode_begins_is_nobodys_help() -> None:
+    """On a running cell the first step is HOLD: the policy is let in once the episode has begun."""
+    replay = demonstrated()
+    add(replay, "000001-online", Source.POLICY, STEADY, first=Source.HOLD)
+    add(replay, "000002-online", Source.POLICY, STEADY[::2], EndReason.SUCCESS, first=Source.HOLD)
+    assert [each.alone for each in replay.potentials()] == [False, True, True]
+    discount = Discount(replay, FINAL, scheduled=True)
+    assert discount.gamma == pytest.approx(ALPHA ** (1 / 6))
 
 
 @pytest.mark.long

@@ -18,7 +18,6 @@ from policies.learner import Sampling, TensorBatch
 from robot_stack.learner import held_out
 from robot_stack.learner.batches import HostBatches
 from robot_stack.learner.held_out import HeldOutEpisodes
-from robot_stack.learner.reward.discount import Discount
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog, read_rows
 from robot_stack.runs.rows import CriticRow, of_kind
@@ -73,7 +72,7 @@ class Asked:
         self.questions = HeldOutEpisodes(
             learner, batches=HostBatches(self.replay), replay=self.replay, statistics=self.statistics,
             metrics=self.metrics, sampling=Sampling(gamma=GAMMA, **sampling), grippers=spec.gripper_indices,
-            discount=Discount(self.replay, GAMMA, scheduled=False), earlier=[], seed=0,
+            earlier=[], seed=0,
         )  # fmt: skip
 
     def play(
@@ -91,7 +90,7 @@ class Asked:
         header = replace(bench.header_of(name), task=bench.TASK)
         self.statistics.begin(header)
         self.replay.begin(header)
-        self.questions.before_update()
+        self.questions.before_update(GAMMA)
         ones = np.ones(self.spec.action_size, np.float32)
         for t in range(len(sources) + 1):
             last = t == len(sources)
@@ -183,7 +182,7 @@ def test_a_discarded_episode_and_a_demonstration_are_not_asked_about(tmp_path: P
     asked = Asked(tmp_path, learner)
     header = replace(header_of(write_run(tmp_path / "run"), "000000-demo-a"), task=bench.TASK)
     asked.statistics.begin(header)
-    asked.questions.before_update()
+    asked.questions.before_update(GAMMA)
     assert learner.copies == 0
     asked.play(NAME, [P] * 4, end=EndReason.OPERATOR, said=Verdict.DISCARD)
     assert asked.rows() == []
@@ -218,7 +217,7 @@ def test_rows_and_copies_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for number in range(6, 10):
         header = replace(bench.header_of(f"{number:06d}-online-a"), task=bench.TASK)
         asked.statistics.begin(header)
-        asked.questions.before_update()
+        asked.questions.before_update(GAMMA)
     assert list(asked.questions._copies) == ["000008-online-a", "000009-online-a"]
 
 
@@ -266,9 +265,9 @@ def test_no_update_behind_the_copy_that_is_asked_has_seen_a_step_of_its_episode(
     asked_at: dict[int, int] = {}
     driven_snapshot = held_out.HeldOutEpisodes.before_update
 
-    def noted(self: HeldOutEpisodes) -> None:
+    def noted(self: HeldOutEpisodes, gamma: float) -> None:
         known = set(self._copies)
-        driven_snapshot(self)
+        driven_snapshot(self, gamma)
         for name in set(self._copies) - known:
             asked_at[EPISODES.index(name)] = len(driven.told.batches) - 1  # the newest batch is not trained on yet
 
@@ -295,7 +294,7 @@ def test_training_is_the_same_to_the_bit_with_and_without_questions(tmp_path: Pa
         rig = Driven(folder, write_run(folder))
         with pytest.MonkeyPatch.context() as patch:
             if silent:
-                patch.setattr(held_out.HeldOutEpisodes, "before_update", lambda self: None)
+                patch.setattr(held_out.HeldOutEpisodes, "before_update", lambda self, gamma: None)
             play_all(rig)
         losses.append(rig.told.losses)
         counters = rig.training.status().counters
@@ -313,12 +312,12 @@ def test_a_resumed_learner_goes_on_with_the_figures_of_the_one_before(tmp_path: 
     resumed = HeldOutEpisodes(
         Learner(),  # type: ignore[arg-type]
         batches=HostBatches(asked.replay), replay=asked.replay, statistics=asked.statistics, metrics=asked.metrics,
-        sampling=Sampling(gamma=GAMMA), discount=Discount(asked.replay, GAMMA, scheduled=False),
+        sampling=Sampling(gamma=GAMMA),
         grippers=(), earlier=earlier, seed=0,
     )  # fmt: skip
     assert resumed.figures.own == asked.questions.figures.own
     assert (resumed.figures.own.share, resumed.figures.own.asked, resumed.figures.episodes) == (1.0, 4, 1)
-    resumed.before_update()
+    resumed.before_update(GAMMA)
     resumed.finish()
     assert len(of_kind(read_rows(asked.path).rows, CriticRow)) == 1  # what it had been trained on is not asked again
 
