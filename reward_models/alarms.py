@@ -17,6 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from reward_models.metrics import wilson_interval
 
+STRANGE = 2.0
+"""A frame is strange beyond so many times the demonstrations' 99th percentile."""
+
 
 class AlarmConfig(BaseModel):
     """Limits beyond which a reward model is no longer trusted.
@@ -98,6 +101,13 @@ class Normal:
             fastest=min(len(d.progress) for d in [d for d in demos if not d.again] or demos),
         )
 
+    def strangeness(self, episode: EpisodeEvidence) -> dict[str, float]:
+        """Return the share of an episode's frames that are strange, by the kind of alarm that this may raise."""
+        return {
+            "disagreement": float((np.nan_to_num(episode.spread) > STRANGE * self.spread).mean()),
+            "unfamiliar": float((np.nan_to_num(episode.distance) > STRANGE * self.distance).mean()),
+        }
+
     def too_fast(self, frames: int, *, haste: float) -> bool:
         """Return whether a success after so many frames is faster than what is usual explains."""
         return frames < haste * self.fastest
@@ -158,16 +168,13 @@ class Watch:
 
     def _strange(self, kind: str) -> Alarm | None:
         """Check the newest five episodes for members that disagree, or frames unlike all that was trained on."""
-        limit = self._normal.spread if kind == "disagreement" else self._normal.distance
-        strange = [
-            e
-            for e in list(self._newest)[-5:]
-            if (np.nan_to_num(e.spread if kind == "disagreement" else e.distance) > 2 * limit).mean()
-            >= self._config.strange_share
-        ]
+        newest = list(self._newest)[-5:]
+        strange = [e for e in newest if self._normal.strangeness(e)[kind] >= self._config.strange_share]
         if len(strange) < self._config.strange_episodes:
             return None
-        what = "its members disagree" if kind == "disagreement" else "frames are unlike all that it was trained on"
+        disagreement = kind == "disagreement"
+        limit = self._normal.spread if disagreement else self._normal.distance
+        what = "its members disagree" if disagreement else "frames are unlike all that it was trained on"
         return Alarm(
             kind=kind,
             words=f"{what} in {len(strange)} of the newest 5 episodes: twice the demonstrations' 99th percentile "

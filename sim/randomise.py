@@ -23,7 +23,7 @@ Limits = tuple[float, float]
 """Lowest and highest value."""
 FactorName = Literal[
     "light", "tint", "camera_shift_m", "camera_tilt_rad", "distractors", "friction", "mass", "delay_s", "noise",
-    "tighter_m",
+    "tighter_m", "table", "shadow",
 ]  # fmt: skip
 COLOURS = ((0.75, 0.2, 0.2), (0.2, 0.65, 0.3), (0.25, 0.35, 0.7), (0.85, 0.6, 0.2), (0.5, 0.3, 0.6), (0.3, 0.6, 0.65))
 SIDES_M = (0.018, 0.022, 0.014, 0.02, 0.016, 0.024)
@@ -35,6 +35,8 @@ BESIDE_M = 0.08
 TRIES = 50
 AWAY_M = -0.5
 """Height of what is not to be seen, under the table."""
+TABLE = "table"
+"""The geom of the table, in every scene."""
 PART = "peg"
 """The geom of the part that goes into a hole, in scenes that have one."""
 
@@ -149,6 +151,22 @@ class Tighter(Ranges):
     held_out: Limits = (0.001, 0.001)
 
 
+class TableBrightness(Ranges):
+    """The brightness of the table's colour, by a factor; white is the brightest."""
+
+    off, legal, words = 1.0, (0.1, 2.5), "a table of {} times the brightness"
+    train: Limits = (1.0, 1.0)
+    held_out: Limits = (0.3, 0.3)
+
+
+class Shadow(Ranges):
+    """The share of the light that is missing in a half of each of the policy's images, in a random direction."""
+
+    off, legal, words = 0.0, (0.0, 0.9), "a shadow that takes {} of the light of half the image"
+    train: Limits = (0.0, 0.0)
+    held_out: Limits = (0.5, 0.5)
+
+
 class RandomiseConfig(BaseModel):
     """The ranges of all factors, and which of them are tested."""
 
@@ -164,7 +182,9 @@ class RandomiseConfig(BaseModel):
     delay_s: Delay = Delay()
     noise: Noise = Noise()
     tighter_m: Tighter = Tighter()
-    tested: Annotated[tuple[FactorName, ...], Field(max_length=10)] = ()
+    table: TableBrightness = TableBrightness()
+    shadow: Shadow = Shadow()
+    tested: Annotated[tuple[FactorName, ...], Field(max_length=12)] = ()
     """Factors that draw from their held-out range; the table of robustness sets this, and no file."""
 
     def limits(self, name: str) -> Limits:
@@ -190,12 +210,37 @@ class Conditions:
     Attributes:
         delay_s: After which an arm follows a command.
         noise: Of the policy's images, of 255.
+        shadow: Share of the light that is missing in half of them.
+        shadow_rad: Direction of that half, from the middle of the image: 0 is right, a quarter turn is down.
         pixels: Draws that noise.
     """
 
     delay_s: float = 0.0
     noise: float = 0.0
+    shadow: float = 0.0
+    shadow_rad: float = 0.0
     pixels: np.random.Generator
+
+    def seen(self) -> np.ndarray:
+        """Return what another process must know to make the same images of the scene, float64, shape (3,)."""
+        return np.array([self.noise, self.shadow, self.shadow_rad])
+
+    def show(self, seen: np.ndarray) -> None:
+        """Take over what `seen` returned in another process."""
+        self.noise, self.shadow, self.shadow_rad = map(float, seen)
+
+    def spoil(self, image: np.ndarray) -> np.ndarray:
+        """Return an image uint8 (H, W, 3) with shadow and noise on it; the image itself where there are none."""
+        if not self.noise and not self.shadow:
+            return image
+        lit = image.astype(np.float64)
+        if self.shadow:
+            rows, columns = (np.arange(size) - (size - 1) / 2 for size in image.shape[:2])
+            towards = columns * np.cos(self.shadow_rad) + rows[:, None] * np.sin(self.shadow_rad)
+            lit[towards > 0] *= 1 - self.shadow
+        if self.noise:
+            lit += self.pixels.normal(0.0, self.noise, image.shape)
+        return np.clip(np.rint(lit), 0, 255).astype(np.uint8)
 
 
 class Randomiser:
@@ -216,6 +261,7 @@ class Randomiser:
         if "tighter_m" in config.varying and PART not in geoms:
             raise SpecError(f"scene has no {PART!r}, must have one for a tighter fit; leave randomise.tighter_m out")
         self._part = geoms.index(PART) if PART in geoms else None
+        self._table = geoms.index(TABLE)
         free = model.jnt_type == mujoco.mjtJoint.mjJNT_FREE
         self._loose = np.flatnonzero(np.isin(model.body_rootid, model.jnt_bodyid[free]))
         self._loose_at = model.jnt_qposadr[free]
@@ -243,19 +289,29 @@ class Randomiser:
         if self._part is not None:
             size = model.geom_size[self._part]
             size[size < size.max()] += self._drawn("tighter_m", seed)[0] / 2
-        noise, rng = self._drawn("noise", seed)
-        return Conditions(delay_s=self._drawn("delay_s", seed)[0], noise=noise, pixels=rng)
+        colour = model.geom_rgba[self._table, :3]
+        model.geom_rgba[self._table, :3] = np.clip(colour * self._drawn("table", seed)[0], 0.0, 1.0)
+        noise, pixels = self._drawn("noise", seed)
+        shadow, turning = self._drawn("shadow", seed)
+        return Conditions(
+            delay_s=self._drawn("delay_s", seed)[0],
+            noise=noise,
+            shadow=shadow,
+            shadow_rad=float(turning.uniform(0.0, 2 * np.pi)),
+            pixels=pixels,
+        )
 
     def shown(self) -> list[np.ndarray]:
         """Return what another process must know to render the scene, beside what a task moves."""
-        return [self._model.vis.headlight.ambient, self._model.cam_pos, self._model.cam_quat]
+        model = self._model
+        return [model.vis.headlight.ambient, model.cam_pos, model.cam_quat, model.geom_rgba[self._table]]
 
     def _fixed(self) -> list[np.ndarray]:
         """Return every array that a draw changes; views of the model."""
         model, headlight = self._model, self._model.vis.headlight
         lights = [model.light_diffuse, headlight.diffuse, headlight.ambient]
         bodies = [model.body_mass, model.body_inertia, model.geom_friction, model.geom_size]
-        return [*lights, model.cam_pos, model.cam_quat, *bodies]
+        return [*lights, model.cam_pos, model.cam_quat, model.geom_rgba[self._table], *bodies]
 
     def _drawn(self, name: str, seed: int) -> tuple[float, np.random.Generator]:
         """Return the value of a factor in the episode of a seed, and what else is drawn for it."""

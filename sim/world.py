@@ -100,10 +100,10 @@ class World:
     def snapshot(self) -> np.ndarray:
         """Return all that a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights.
 
-        And what varies beside it, where something does: cameras, and the noise of their images.
+        And what varies beside it, where something does: cameras, the table, and what is wrong with the images.
         """
-        noise = [] if self._randomiser is None else [self.conditions.noise]
-        return np.concatenate([*(part.ravel() for part in self._shown()), noise])
+        seen = () if self._randomiser is None else self.conditions.seen()
+        return np.concatenate([*(part.ravel() for part in self._shown()), seen])
 
     def show(self, snapshot: np.ndarray) -> None:
         """Bring the scene to a snapshot of another process's world of the same task, for rendering only.
@@ -112,16 +112,16 @@ class World:
             RobotError: If it is of another scene.
         """
         model, data, targets = self.model, self.data, self._shown()
-        noisy = self._randomiser is not None
-        wanted = sum(target.size for target in targets) + noisy
+        seen = 0 if self._randomiser is None else self.conditions.seen().size
+        wanted = sum(target.size for target in targets) + seen
         if snapshot.shape != (wanted,):
             raise RobotError(f"snapshot has shape {snapshot.shape}, must be ({wanted},); start all processes alike")
         offset = 0
         for target in targets:
             target[...] = snapshot[offset : offset + target.size].reshape(target.shape)
             offset += target.size
-        if noisy:
-            self.conditions.noise = float(snapshot[-1])
+        if seen:
+            self.conditions.show(snapshot[offset:])
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_camlight(model, data)

@@ -55,7 +55,7 @@ def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
         "unreadable": report.unreadable,
     }
     parts = {name: _plain(getattr(report, name)) for name in SECTIONS}
-    result: dict[str, Any] = _known(top | {"sections": {"about": about, **parts}})
+    result: dict[str, Any] = jsonable(top | {"sections": {"about": about, **parts}})
     return result
 
 
@@ -100,12 +100,12 @@ def _plain(part: Any) -> Any:
     return asdict(part)
 
 
-def _known(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """Make a value JSON-able: null for what is no number, floats rounded, no numpy in it."""
     if isinstance(value, dict):
-        return {key: _known(entry) for key, entry in value.items()}
+        return {key: jsonable(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_known(entry) for entry in value]
+        return [jsonable(entry) for entry in value]
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, float | np.floating):

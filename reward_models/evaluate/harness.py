@@ -170,7 +170,7 @@ def evaluate(
     if not episodes:
         raise RewardError("labelled episodes are 0, must be at least 1; record or make up some first")
     counted, rng = Counted(model), np.random.default_rng(seed)
-    judged, kept, refused, deaf = _judge_all(counted, [thinned(e, every) for e in episodes], rule, on_episode)
+    judged, kept, refused, deaf = judge_all(counted, [thinned(e, every) for e in episodes], rule, on_episode)
     mismatched = {episode.name for episode in episodes if episode.kind == "mismatch"}
     other_words = bool(mismatched) and mismatched <= deaf
     if not judged:
@@ -211,10 +211,17 @@ def evaluate(
     )
 
 
-def _judge_all(
-    model: RewardModel, episodes: Sequence[LabelledEpisode], rule: DoneRule, on_episode: Callable[[int, int], None]
+def judge_all(
+    model: RewardModel,
+    episodes: Sequence[LabelledEpisode],
+    rule: DoneRule,
+    on_episode: Callable[[int, int], None] = lambda number, episodes: None,
 ) -> tuple[list[Judged], list[LabelledEpisode], dict[str, str], set[str]]:
-    """Judge each episode; the last of what is returned are those that were refused for their words."""
+    """Judge each episode.
+
+    Returns:
+        What was judged, the episodes of that, why each other one was refused, and which were refused for their words.
+    """
     judged, kept = [], []
     refused: dict[str, str] = {}
     deaf: set[str] = set()

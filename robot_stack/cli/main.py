@@ -238,6 +238,8 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     grade.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
     text = "score each n-th frame only (as a run would: 1, a large model 5)"
     grade.add_argument("--every", type=_count(1), metavar="N", help=text)
+    text = "a table instead: synthetic episodes whose light, cameras, table and so on are not as in the demonstrations"
+    grade.add_argument("--robustness", action="store_true", help=text)
     _add_json(grade)
     text = "ask a model about three known clips (finished, stalled, reversed): does it answer sensibly?"
     ask = words.add_parser("probe", help=text, description=text)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 TASK = "peg_insert"
 """The run whose cell and task synthetic episodes are of."""
+PER_ROW = 112
+"""Synthetic episodes of each row of a table of robustness."""
+COLUMNS = ("VOC", "error of Φ", "AUC", "false done", "missed", "strange to a run's monitor")
 
 
 def run(what: str, **options: Any) -> int:
@@ -54,11 +57,19 @@ def _eval(
     episodes: int | None,
     seed: int,
     every: int | None,
+    robustness: bool,
     as_json: bool,
 ) -> int:
     """Evaluate a reward model on labelled episodes."""
-    folder = None if generated else _folder_of(name or "")
     wanted = _wanted(model, settings, every)
+    if robustness:
+        if not generated or isinstance(wanted, Path):
+            raise ConfigError(
+                "--robustness is of recorded episodes or a run's model, must be of synthetic ones and a "
+                "kind of model: nothing that is recorded can vary; add --generated, and name a kind"
+            )
+        return _robustness(wanted, episodes, seed, out or Path("reward_robustness.json"), as_json=as_json)
+    folder = None if generated else _folder_of(name or "")
     found = _evaluated(folder, wanted, episodes, seed)
     path = out or _place(folder, model)
     judged = "Reward model" if model is None else f"Reward model {model}"
@@ -73,6 +84,41 @@ def _eval(
     audited = folder is not None and RunPaths(folder).resolved.is_file()
     print(f"Next: open it{f', or robot-stack reward audit {name}' if audited else ''}")
     return 0
+
+
+def _robustness(wanted: Wanted | None, episodes: int | None, seed: int, out: Path, *, as_json: bool) -> int:
+    """Print the table of a model's generalisation row by row, and keep what is there so far."""
+    from robot_stack.config.resolve import load_run
+    from robot_stack.learner.host_memory import keep_freed_memory
+    from robot_stack.learner.reward.generalisation import evaluate_generalisation
+
+    keep_freed_memory()
+    found: dict[str, Any] = {}
+    each = PER_ROW if episodes is None else episodes
+    if not as_json:
+        print(f"| varied | {' | '.join(COLUMNS)} |\n| --- {'| --- ' * len(COLUMNS)}|", flush=True)
+    for name, row in evaluate_generalisation(
+        lambda words: load_run(TASK, list(words)), wanted=wanted, episodes=each, seed=seed, say=say_progress
+    ):
+        found[name] = row.document()
+        write_durable(out, json.dumps({"seed": seed, "episodes": each, "rows": found}, indent=2) + "\n")
+        if not as_json:
+            print(_generalised(found[name]), flush=True)
+    print(out.read_text() if as_json else f"Figures: {out}")
+    return 0
+
+
+def _generalised(row: dict[str, Any]) -> str:
+    """Return a row of the table."""
+
+    def counted(rate: dict[str, Any] | None) -> str:
+        return "-" if rate is None or not rate["n"] else f"{rate['count']} of {rate['n']}"
+
+    figures = [_number(row[name]["value"]) for name in ("voc", "mae", "auc")]
+    counts = [counted(row[name]) for name in ("false_done", "missed", "strange")]
+    if row["refused"]:
+        counts[-1] = f"{row['refused']} refused"
+    return f"| {row['varied']} | {' | '.join([*figures, *counts])} |"
 
 
 def _folder_of(name: str) -> Path:

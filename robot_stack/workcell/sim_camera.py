@@ -40,11 +40,7 @@ class SimCamera:
         self.captured = captured = self._renderer.render(self._world.data, self._name)
         if noise is not None:
             add_sensor_noise(captured, noise)
-        image, drawn = self._framing.apply(captured), self._world.conditions
-        if not drawn.noise:
-            return image
-        noisy = image + drawn.pixels.normal(0.0, drawn.noise, image.shape)
-        return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
+        return self._world.conditions.spoil(self._framing.apply(captured))
 
     def lens(self) -> Lens:
         """Return the lens of the policy's image."""

@@ -13,6 +13,7 @@ from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.rollout import robustness
 from robot_stack.rollout.evaluate import Evaluation
 from robot_stack.types.errors import ConfigError
+from robot_stack.workcell import variations
 from sim.randomise import KEY, RandomiseConfig
 
 
@@ -40,7 +41,7 @@ def test_each_row_has_counts_interval_and_cycle(folder: Path, capsys: pytest.Cap
     assert lines[0] == "| varied | success (95 % interval) | cycle |"
     assert lines[2] == "| as in training | 10 of 10 (72 to 100 %) | 2.0 s |"
     assert "| noise of 8 grey levels on each pixel | 1 of 10 (2 to 40 %) | 2.0 s |" in lines
-    assert len(lines) == 2 + len(robustness.rows(load_run("peg_insert"))) + 1
+    assert len(lines) == 2 + len(variations.rows(load_run("peg_insert"))) + 1
     kept = json.loads((folder / "robustness_policy.json").read_text())
     assert (kept["policy"], kept["rows"]["noise"]["success"]) == ("policy", 1)
     assert kept["rows"]["camera"]["varied"] == "cameras moved by 0.01 m and cameras tilted by 0.035 rad"

@@ -16,6 +16,7 @@ from reward_models.progress.config import ProgressConfig
 from robot_stack.cli.main import main
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward import evaluation as reward_evaluation
+from robot_stack.learner.reward import generalisation
 from robot_stack.learner.reward import probing as reward_probing
 from robot_stack.learner.reward import synthetic as generated
 from robot_stack.types.spec import Spec
@@ -143,6 +144,32 @@ def test_too_few_synthetic_episodes_are_refused_before_anything_is_made(
     assert main(["reward", "eval", "--generated", "--episodes", "3"]) == 1
     assert "must be at least 14" in capsys.readouterr().err
     assert cheap == []
+
+
+def test_table_of_robustness_has_a_row_as_soon_as_it_is_measured(
+    cheap: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generalisation, "generate", synthetic)
+    out = tmp_path / "table.json"
+    words = ["reward", "eval", "--generated", "--robustness", "--episodes", "14", "--out", str(out)]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("| varied | VOC | error of Φ | AUC | false done | missed | strange")
+    assert lines[2].startswith("| as in training | 0.977 | 0.000 | 1.000 | 0 of 12 | 0 of 2 |")
+    assert lines[2].endswith(" | - |")
+    assert lines[-1] == f"Figures: {out}"
+    found = json.loads(out.read_text())
+    assert (found["seed"], found["episodes"]) == (0, 14)
+    assert len(found["rows"]) == len(lines) - 3
+    assert cheap == [12]
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+
+@pytest.mark.parametrize("words", [["x"], ["x", "--model", "grm"]])
+def test_what_is_recorded_cannot_vary(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reward", "eval", *words, "--robustness"]) == 1
+    assert "--robustness is of recorded episodes or a run's model, must be" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

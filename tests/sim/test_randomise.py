@@ -10,12 +10,12 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.control.action_space import ActionSpace
-from robot_stack.rollout.robustness import rows, words
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell, build_world, placed_arms, scene_settings
 from robot_stack.workcell.local_cell import LocalCell
 from robot_stack.workcell.sim_camera import SimCamera
+from robot_stack.workcell.variations import rows, words
 from sim.cell import find_task
 from sim.randomise import RandomiseConfig
 from sim.scene import build_model
@@ -120,6 +120,37 @@ def test_distractors_stand_on_the_table_and_touch_nothing(plain: LocalCell) -> N
     np.testing.assert_allclose(three.world.data.qpos, plain.world.data.qpos, atol=5e-3)
 
 
+def test_a_dark_table_is_dark_and_nothing_else_is(plain: LocalCell) -> None:
+    dark = made(*asked(table=(0.3, 0.3)))
+    seen(plain)
+    assert seen(dark).mean() < 0.8 * seen(plain).mean()
+    before, now = plain.world.model, dark.world.model
+    changed = np.flatnonzero((now.geom_rgba != before.geom_rgba).any(axis=1))
+    assert [now.geom(number).name for number in changed] == ["table"]
+    np.testing.assert_allclose(now.geom("table").rgba[:3], 0.3 * before.geom("table").rgba[:3], rtol=1e-6)
+    dark.world.reset(SEED + 1)
+    np.testing.assert_allclose(now.geom("table").rgba[:3], 0.3 * before.geom("table").rgba[:3], rtol=1e-6)
+    white = made(*asked(table=(2.5, 2.5))).world
+    white.reset(SEED)
+    np.testing.assert_array_equal(white.model.geom("table").rgba, [1.0, 1.0, 1.0, 1.0])
+
+
+def test_a_shadow_lies_on_half_of_the_image_where_the_seed_puts_it(plain: LocalCell) -> None:
+    shaded = made(*asked(shadow=(0.5, 0.5)))
+    bright = np.maximum(seen(plain), 1.0)
+    shares = []
+    for seed in (SEED, SEED + 1):
+        ratio = (seen(shaded, seed) / np.maximum(seen(plain, seed), 1.0)).mean(axis=2)
+        darker = ratio < 0.75
+        assert 0.4 < darker.mean() < 0.6
+        assert np.median(ratio[darker]) == pytest.approx(0.5, abs=0.02)
+        assert np.median(ratio[~darker]) == pytest.approx(1.0, abs=0.02)
+        shares.append(darker)
+    assert (shares[0] != shares[1]).mean() > 0.05
+    again = seen(shaded) / bright
+    np.testing.assert_array_equal(again.mean(axis=2) < 0.75, shares[0])
+
+
 def test_friction_and_mass_are_scaled_of_what_they_are_of(plain: LocalCell) -> None:
     slippery = made(*asked(friction=(0.6, 0.6), mass=(2, 2))).world
     slippery.reset(SEED)
@@ -179,8 +210,9 @@ def test_a_factor_is_drawn_alike_whatever_else_varies() -> None:
 
 def test_camera_of_another_process_shows_what_was_drawn() -> None:
     overrides = asked(
-        light=(0.6, 0.6), camera_shift_m=(0.02, 0.02), camera_tilt_rad=(0.1, 0.1), distractors=(3, 3), noise=(5, 5)
-    )
+        light=(0.6, 0.6), camera_shift_m=(0.02, 0.02), camera_tilt_rad=(0.1, 0.1), distractors=(3, 3), noise=(5, 5),
+        table=(0.5, 0.5), shadow=(0.4, 0.4),
+    )  # fmt: skip
     resolved = load_run("peg_insert", overrides)
     cell, elsewhere = made(*overrides), build_world(resolved)
     cell.reset(SEED)
@@ -191,6 +223,7 @@ def test_camera_of_another_process_shows_what_was_drawn() -> None:
     observation = cell.observe()
     assert observation is not None
     assert elsewhere.conditions.noise == 5.0
+    np.testing.assert_array_equal(elsewhere.conditions.seen(), cell.world.conditions.seen())
     assert np.abs(shown - observation.images["front"]).mean() < 8.0
     elsewhere.conditions.noise = cell.world.conditions.noise = 0.0
     again = SimCamera(elsewhere, "front", resolved.cameras["front"])

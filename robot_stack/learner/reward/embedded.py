@@ -88,6 +88,11 @@ class EmbeddedModel:
         rows = self._inputs([frame for query in queries for frame in (query.before, query.after)])
         return [pair_score(float(hop)) for hop in self._ensemble.compare(rows[::2], rows[1::2])]
 
+    def looked_at(self, frames: Sequence[Frame]) -> tuple[FrameScores, np.ndarray]:
+        """Return the scores of an episode's frames and its standardised inputs, as a run's monitor reads them."""
+        rows = self._inputs(frames)
+        return self.network.score(rows), self.network.standardised(rows)
+
     def _check_words(self, queries: Sequence[PairQuery] | Sequence[ClipQuery]) -> None:
         """Refuse every task but that which the model was fitted on: it is of one task, and knows no other's progress.
 

@@ -86,36 +86,64 @@ def evaluate_generated(
             missing.
         RewardError: If the model cannot be had.
     """
-    wanted = _named(wanted, resolved)
     counts = shared_out(episodes)
+    about = generated_model(resolved, wanted=wanted, seed=seed, say=say)
+    made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "synthetic episode"))
+    return _evaluated(
+        about.model,
+        labelled(made, shown=about.demos[0]),
+        done_rule(resolved),
+        resolved.spec(),
+        about.every,
+        seed,
+        say,
+        fit_s=about.fit_s,
+        left_out={},
+        fitted_on=None if about.large else {demo.kind for demo in about.demos},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedModel:
+    """A model that is evaluated on synthetic episodes.
+
+    Attributes:
+        model: Fitted, or a large one.
+        demos: Synthetic demonstrations that it was fitted on, or the one that it is shown.
+        large: Whether it was not fitted here.
+        every: Frames between two that it is asked about.
+        fit_s: How long the fit took, None without one.
+    """
+
+    model: RewardModel
+    demos: list[GeneratedEpisode]
+    large: bool
+    every: int
+    fit_s: float | None
+
+
+def generated_model(resolved: ResolvedRun, *, wanted: Wanted | None, seed: int, say: Say) -> GeneratedModel:
+    """Return a model to be evaluated on synthetic episodes, fitted on synthetic demonstrations if it is one of those.
+
+    Raises:
+        ConfigError: If no synthetic episodes can be made of the task, or the model's settings are missing.
+        RewardError: If the model cannot be had.
+    """
+    wanted, fit_s = _named(wanted, resolved), None
     if wanted.large:
-        model, fit_s = large_model(wanted, resolved), None
+        model: RewardModel = large_model(wanted, resolved)
         demos = generate(resolved, {"success": 1}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
     else:
         config = _fit_config(wanted, resolved)
         demos = generate(resolved, {"success": DEMOS}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
         if isinstance(config, ExpressionConfig) and not config.reads_scores:
-            model, fit_s = FormulaModel(config, resolved.spec()), None
+            model = FormulaModel(config, resolved.spec())
         else:
             begun = time.perf_counter()
             model = _fitted(demos, resolved.spec(), config, seed, say)
             fit_s = time.perf_counter() - begun
-    made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "synthetic episode"))
-    scored = labelled(made, shown=demos[0])
     every = frames_between(wanted, resolved)
-    kinds = None if wanted.large else {demo.kind for demo in demos}
-    return _evaluated(
-        model,
-        scored,
-        done_rule(resolved),
-        resolved.spec(),
-        every,
-        seed,
-        say,
-        fit_s=fit_s,
-        left_out={},
-        fitted_on=kinds,
-    )
+    return GeneratedModel(model=model, demos=demos, large=wanted.large, every=every, fit_s=fit_s)
 
 
 def _named(wanted: Wanted | None, resolved: ResolvedRun) -> Wanted:

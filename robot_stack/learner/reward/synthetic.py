@@ -13,10 +13,10 @@ from robot_stack.sensing.observer import Observer
 from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.observation import Observation
-from robot_stack.workcell.build import placed_arms
+from robot_stack.workcell.build import placed_arms, scene_settings
 from robot_stack.workcell.sim_camera import SimCamera
 from sim.episodes import EpisodeMaker, GeneratedEpisode
-from sim.randomise import KEY
+from sim.randomise import KEY, RandomiseConfig
 from sim.tasks.peg_insert import PegInsertConfig, TwoSockets
 from sim.world import World
 
@@ -76,9 +76,11 @@ def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
             f"scene is {resolved.task.simulated!r}, must be {TwoSockets.name!r}: no synthetic "
             "episodes can be made of other tasks; record some instead"
         )
-    config = resolved.section("task.sim", PegInsertConfig, without=KEY)
+    config = scene_settings(resolved)
+    assert isinstance(config, PegInsertConfig)
     task = TwoSockets(config)
-    world = World(placed_arms(resolved), {resolved.task.name: task})
+    randomise = resolved.section(f"task.sim.{KEY}", RandomiseConfig)
+    world = World(placed_arms(resolved), {resolved.task.name: task}, randomise)
     senses = CellSenses(world, resolved)
     maker = EpisodeMaker(world, task, senses, resolved.spec(), text=resolved.task.text, rim_m=config.socket_height_m)
     return maker, senses

@@ -1,0 +1,185 @@
+"""A reward model is judged where the scene is another, and whether its run would notice stands beside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from policies.encoders.embedded import EmbeddedTrunk
+from reward_models.evaluate.estimate import UNKNOWN, Estimate, Rate
+from reward_models.interface import ClipQuery, OtherWords
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import ProgressConfig
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.fitting import fit_reward, image_shapes
+from robot_stack.learner.reward import generalisation
+from robot_stack.learner.reward.embedded import EmbeddedModel
+from robot_stack.learner.reward.evaluation import GeneratedModel
+from robot_stack.learner.reward.generalisation import (
+    OTHER_WORDS,
+    PARAPHRASE,
+    Generalised,
+    StrangeWatch,
+    evaluate_generalisation,
+)
+from robot_stack.learner.reward.synthetic import SHARES, build_maker, frames_of
+from robot_stack.learner.training_data import reward_inputs
+from robot_stack.types.errors import ConfigError
+from robot_stack.workcell.variations import rows
+from sim.episodes import GeneratedEpisode
+from sim.randomise import KEY, RandomiseConfig
+from sim.scripts import KINDS
+from tests.reward_models.watermarked import Watermark
+
+TEXT = load_run("peg_insert").task.text
+
+
+def resolve(words: Sequence[str]) -> ResolvedRun:
+    return load_run("peg_insert", list(words))
+
+
+def synthetic(resolved: ResolvedRun, counts: Mapping[str, int], **_: Any) -> list[GeneratedEpisode]:
+    """Return episodes whose first pixel says how far they are, a factor of the light of it in a scene that varies."""
+    varying = resolved.section(f"task.sim.{KEY}", RandomiseConfig).varying
+    share = 0.5 if "light" in varying else 1.0
+    made = []
+    for kind, count in counts.items():
+        won = KINDS[kind].success is not False and kind not in ("mismatch", "invisible")
+        for seed in range(count):
+            progress = np.minimum(np.linspace(0.0, 1.3, 12), 1.0 if won else 0.4)
+            image = np.zeros((12, 8, 8, 3), np.uint8)
+            image[:, 0, 0, 0] = np.round(255 * share * progress)
+            proprio = np.zeros((12, resolved.spec().proprio_size), np.float32)
+            proprio[:, 2] = 1.0  # down in the hole
+            made.append(
+                GeneratedEpisode(
+                    kind=kind, seed=seed, text=TEXT, images={"front": image, "wrist": image}, proprio=proprio,
+                    actions=np.zeros((11, resolved.spec().action_size), np.float32), success=won,
+                    done_at=int((progress >= 1.0).argmax()) if won else None, progress=progress, stages=np.zeros(12, np.int8),
+                )
+            )  # fmt: skip
+    return made
+
+
+def reads(query: ClipQuery) -> float:
+    if query.instruction.text != TEXT:
+        raise OtherWords("reads no language")
+    return float(query.frames[-1].view("front")[0, 0, 0]) / 255
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> dict[str, Generalised]:
+    def model(resolved: ResolvedRun, **_: Any) -> GeneratedModel:
+        demos = synthetic(resolved, {"success": 2})
+        return GeneratedModel(model=Watermark(reads), demos=demos, large=False, every=1, fit_s=0.0)
+
+    monkeypatch.setattr(generalisation, "generate", synthetic)
+    monkeypatch.setattr(generalisation, "generated_model", model)
+    episodes = 2 * len(SHARES)
+    return dict(evaluate_generalisation(resolve, wanted=None, episodes=episodes, seed=0, say=lambda *_: None))
+
+
+def test_every_held_out_range_has_a_row_with_the_scene_as_shown_first(table: dict[str, Generalised]) -> None:
+    assert list(table) == [*rows(resolve(())), PARAPHRASE]
+    assert table["none"].varied == "as in training"
+    assert table["table"].varied == "a table of 0.3 times the brightness"
+
+
+def test_a_factor_that_fools_a_model_shows_in_its_row_alone(table: dict[str, Generalised]) -> None:
+    plain, dim = table["none"], table["light"]
+    assert plain.mae.value == pytest.approx(0.0, abs=0.01)
+    assert (plain.missed.count, plain.false_done.count, plain.holds) == (0, 0, True)
+    assert dim.mae.value > 0.2
+    assert dim.missed.count == dim.missed.n > 0
+    assert table["mass"].mae.value == plain.mae.value
+
+
+def test_other_words_are_refused_by_a_model_that_reads_none(table: dict[str, Generalised]) -> None:
+    told = table[PARAPHRASE]
+    assert OTHER_WORDS in told.varied
+    assert told.refused > 0
+    assert (told.why, told.holds, told.missed.n) == ("reads no language", None, 0)
+    assert json.loads(json.dumps(told.document()))["mae"]["value"] is None
+    assert table["none"].refused == 0
+
+
+def test_a_model_without_a_watch_says_nothing_of_strangeness(table: dict[str, Generalised]) -> None:
+    assert {row.strange for row in table.values()} == {None}
+    assert not any(row.noticed for row in table.values())
+
+
+@pytest.mark.parametrize(
+    ("voc", "false", "holds"), [(0.86, 2, True), (0.84, 0, False), (0.99, 3, False), (float("nan"), 0, False)]
+)
+def test_what_must_hold_is_order_and_no_false_success(voc: float, false: int, holds: bool) -> None:
+    row = Generalised(
+        varied="", voc=Estimate(value=voc, low=voc, high=voc, n=5), mae=UNKNOWN, auc=UNKNOWN,
+        false_done=Rate.of(false, 100), missed=Rate.of(0, 5), strange=Rate.of(60, 100), refused=0, why="",
+    )  # fmt: skip
+    assert row.holds is holds
+    assert row.noticed
+
+
+@pytest.mark.parametrize(("strange", "noticed"), [(59, False), (60, True), (0, False)])
+def test_a_run_notices_when_three_episodes_in_five_are_strange(strange: int, noticed: bool) -> None:
+    row = Generalised(
+        varied="", voc=UNKNOWN, mae=UNKNOWN, auc=UNKNOWN, false_done=Rate.of(0, 0), missed=Rate.of(0, 0),
+        strange=Rate.of(strange, 100), refused=0, why="",
+    )  # fmt: skip
+    assert row.noticed is noticed
+
+
+def embedded() -> tuple[EmbeddedModel, list[GeneratedEpisode]]:
+    """Return a tiny model fitted on four successes whose images are one picture with a little noise on it."""
+    resolved = resolve(())
+    torch.manual_seed(0)
+    trunk = EmbeddedTrunk(image_shapes(resolved.spec()), 4).requires_grad_(False).eval()
+    rng = np.random.default_rng(0)
+    demos = []
+    for demo in synthetic(resolved, {"success": 4}):
+        pictures = {name: np.random.default_rng(1).integers(80, 160, shape) for name, shape in trunk.shapes.items()}
+        images = {
+            name: (picture + rng.integers(-3, 4, (12, *picture.shape))).astype(np.uint8)
+            for name, picture in pictures.items()
+        }
+        demos.append(GeneratedEpisode(**{f: getattr(demo, f) for f in FIELDS} | {"images": images}))
+    shown = [ScoredEpisode(frames=reward_inputs(trunk.encode(d.images), d.proprio), success=True) for d in demos]
+    tiny = ProgressConfig(members=2, window=4, width=16, layers=1, steps=2, batch=4, held_out=0)
+    model, _, _ = fit_reward(shown, tiny, text=TEXT, seed=0, on_step=lambda *_: None)
+    return EmbeddedModel(trunk, model), demos
+
+
+FIELDS = ("kind", "seed", "text", "proprio", "actions", "success", "done_at", "progress", "stages")
+
+
+def test_the_watch_finds_strange_what_is_unlike_the_demonstrations_and_nothing_else() -> None:
+    model, demos = embedded()
+    watch = StrangeWatch.of(GeneratedModel(model=model, demos=demos, large=False, every=1, fit_s=0.0))
+    assert watch is not None
+    usual = frames_of(demos[0])
+    assert not watch.strange(usual)
+    other = GeneratedEpisode(
+        **{f: getattr(demos[0], f) for f in FIELDS}
+        | {"images": {name: np.where(image > 115, 255, 0).astype(np.uint8) for name, image in demos[0].images.items()}}
+    )
+    assert watch.strange(frames_of(other))
+
+
+def test_synthetic_episodes_are_of_the_scene_as_it_varies() -> None:
+    images = []
+    for words in ((), (f"task.sim.{KEY}.tested=[table]",)):
+        maker, senses = build_maker(resolve(words))
+        images.append(maker.make("partial", 3).images["front"][0].astype(float))
+        senses.close()
+    assert images[1].mean() < 0.85 * images[0].mean()
+
+
+def test_too_few_episodes_are_refused_before_anything_is_fitted() -> None:
+    with pytest.raises(ConfigError, match=f"must be at least {len(SHARES)}"):
+        next(evaluate_generalisation(resolve, wanted=None, episodes=3, seed=0, say=lambda *_: None))
