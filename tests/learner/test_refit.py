@@ -84,7 +84,7 @@ def _train_online(bench: Bench, count: int, first: int = 10) -> None:
 def _finish(refitter: Refitter) -> None:
     thread = refitter._thread
     assert thread is not None
-    thread.join(60.0)
+    thread.join(240.0)
     assert not thread.is_alive()
 
 

@@ -99,6 +99,26 @@ def test_the_next_version_is_trusted_again(bench: Bench) -> None:
     assert not monitor.lost
 
 
+def test_a_fit_from_which_nothing_was_learned_brings_no_trust_back(bench: Bench) -> None:
+    alarms: list[tuple[str, Alarm]] = []
+    monitor = monitor_of(bench, alarms)
+    adopt(bench, monitor, Model("formula", 0.99))
+    for number in range(10, 13):
+        train_online(bench, number, refused=True)
+    monitor.consider()
+    assert monitor.lost
+    for _ in range(2):
+        adopt(bench, monitor, Model("formula", 0.99))
+        assert monitor.lost
+        assert bench.replay.state_dict()["score_version"] is None
+        assert not bench.scorer.trusted
+    assert len(alarms) == 1
+    adopt(bench, monitor, Model("corrected", 0.99))
+    assert not monitor.lost
+    adopt(bench, monitor, Model("corrected", 0.99))
+    assert not monitor.lost
+
+
 def test_claims_that_people_confirm_keep_trust(bench: Bench) -> None:
     monitor = monitor_of(bench)
     adopt(bench, monitor, Model("good", 0.99))

@@ -160,13 +160,17 @@ class RewardMonitor:
         self._watches: dict[str, Watch] = {}
         self._known: dict[str, list[str]] = {}
         self._seen: set[str] = set()
+        self._version = ""
         self.lost = False
 
     def renew(self, model: RewardNetwork, known: Sequence[str]) -> None:
         """Watch a version from here on that has become active and was fitted on the `known` episodes.
 
-        It is trusted unless it fails its canaries.
+        It is trusted unless it fails its canaries, or is the very version that trust was lost in: a fit from which
+        nothing was learned, such as that of a formula.
         """
+        as_before = self.lost and model.version == self._version
+        self._version = model.version
         known = [name for name in known if self._scorer.holds(name)]
         self._watches, self._known = {}, {}
         demos: list[str] = []
@@ -176,9 +180,9 @@ class RewardMonitor:
                 demos += self._watch(task_id, same)
         self._seen = {a.header.episode_id for a in self._statistics.accounts if a.end is not None}
         self.lost = False
-        alarm = self._canary(model, demos)
-        if alarm is not None:
-            self.lose(alarm)
+        alarm = None if as_before else self._canary(model, demos)
+        if as_before or alarm is not None:
+            self.lose(*([] if alarm is None else [alarm]))
             return
         self._scorer.trusted = True
         self._shape(True)
