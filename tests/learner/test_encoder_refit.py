@@ -271,7 +271,7 @@ def test_nothing_changes_where_nothing_new_has_succeeded(tmp_path: Path) -> None
         refitter = TrunkRefitter(driven.training.parts)
         refitter.maybe_start()
         assert refitter._thread is not None
-        refitter._thread.join(60.0)
+        refitter._thread.join(240.0)
         assert not refitter.ready
         assert not TrunkRefitter(driven.training.parts).ready, "nor after a restart"
         driven.training.parts.store.flush()
@@ -419,7 +419,7 @@ def test_a_fit_that_is_killed_leaves_the_encoder_in_use_and_is_said(begin: Calla
     refitter.maybe_start()
     os.kill(_child(), signal.SIGKILL)
     assert refitter._thread is not None
-    refitter._thread.join(60.0)
+    refitter._thread.join(240.0)
     assert (refitter.ready, in_use(driven)) == (False, first)
     (row,) = of_kind(read_rows(RunPaths(driven.folder).metrics).rows, RefitFailedRow)
     assert (row.of, "ended by signal 9" in row.reason) == ("image encoder", True)
