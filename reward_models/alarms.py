@@ -68,6 +68,7 @@ class EpisodeEvidence:
         refused: An operator refused that claim.
         confirmed: An operator said that it was a success.
         again: It began where an earlier try had ended, perhaps nearly done: how fast it was says nothing.
+        lacking: Whether each frame lacks what successes always show, bool, shape (T+1,); None if that is not known.
     """
 
     name: str
@@ -78,6 +79,7 @@ class EpisodeEvidence:
     refused: bool
     confirmed: bool = False
     again: bool = False
+    lacking: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ class Normal:
         return {
             "disagreement": float((np.nan_to_num(episode.spread) > STRANGE * self.spread).mean()),
             "unfamiliar": float((np.nan_to_num(episode.distance) > STRANGE * self.distance).mean()),
+            "lacking": _lacks_from_the_start(episode.lacking),
         }
 
     def too_fast(self, frames: int, *, haste: float) -> bool:
@@ -127,7 +130,7 @@ class Alarm:
     """A reason why a version of a reward model is not to be trusted.
 
     Attributes:
-        kind: "false_claims", "disagreement", "unfamiliar", "cycling", "haste" or "order".
+        kind: "false_claims", "disagreement", "unfamiliar", "lacking", "cycling", "haste" or "order".
         words: What was seen and what is usual.
         episodes: Those that gave cause.
     """
@@ -151,7 +154,8 @@ class Watch:
             self._normal = self._normal.with_success(
                 episode.claimed_at, confirmed=episode.confirmed, haste=self._config.haste
             )
-        found = (self._false_claims(), self._strange("disagreement"), self._strange("unfamiliar"), *self._farming())
+        strange = (self._strange(kind) for kind in ("disagreement", "unfamiliar", "lacking"))
+        found = (self._false_claims(), *strange, *self._farming())
         return tuple(alarm for alarm in found if alarm is not None)
 
     def _false_claims(self) -> Alarm | None:
@@ -167,20 +171,22 @@ class Watch:
         )
 
     def _strange(self, kind: str) -> Alarm | None:
-        """Check the newest five episodes for members that disagree, or frames unlike all that was trained on."""
+        """Check how many of the newest five episodes are strange in one way."""
         newest = list(self._newest)[-5:]
         strange = [e for e in newest if self._normal.strangeness(e)[kind] >= self._config.strange_share]
         if len(strange) < self._config.strange_episodes:
             return None
-        disagreement = kind == "disagreement"
-        limit = self._normal.spread if disagreement else self._normal.distance
-        what = "its members disagree" if disagreement else "frames are unlike all that it was trained on"
-        return Alarm(
-            kind=kind,
-            words=f"{what} in {len(strange)} of the newest 5 episodes: twice the demonstrations' 99th percentile "
-            f"({limit:.3g}) in at least {100 * self._config.strange_share:.0f} % of the frames",
-            episodes=tuple(e.name for e in strange),
-        )
+        where = f"in {len(strange)} of the newest 5 episodes"
+        frames = f"in at least {100 * self._config.strange_share:.0f} % of the frames"
+        limit = self._normal.spread if kind == "disagreement" else self._normal.distance
+        usual = f"twice the demonstrations' 99th percentile ({limit:.3g}) {frames}"
+        words = {
+            "disagreement": f"its members disagree {where}: {usual}",
+            "unfamiliar": f"frames are unlike all that it was trained on {where}: {usual}",
+            "lacking": f"what every success has shown is not to be seen {where}, from their first frame on, {frames}; "
+            "are part, light, table and cameras as in the demonstrations?",
+        }
+        return Alarm(kind=kind, words=words[kind], episodes=tuple(e.name for e in strange))
 
     def _farming(self) -> tuple[Alarm | None, Alarm | None]:
         cycling, hasty = list[str](), list[str]()
@@ -200,6 +206,11 @@ class Watch:
                 f"{self._normal.fastest} frames and confirmed by nobody",
             ),
         )
+
+
+def _lacks_from_the_start(lacking: np.ndarray | None) -> float:
+    """Return the share of frames that lack what successes always show; 0 where the first has it: it was lost later."""
+    return float(lacking.mean()) if lacking is not None and len(lacking) and lacking[0] else 0.0
 
 
 class OrderWatch:

@@ -33,11 +33,13 @@ class FrameScores(NamedTuple):
             always show, other than before a covered camera.
         success: Probability that the task is done, in [0, 1]: of the member that is least sure.
         spread: Standard deviation of the members' Φ.
+        lacking: Whether a frame lacks what successes always show, bool; None of a model that does not know.
     """
 
     progress: np.ndarray
     success: np.ndarray
     spread: np.ndarray
+    lacking: np.ndarray | None = None
 
 
 def plain_columns(inputs: int, thumbnails: Sequence[Columns]) -> np.ndarray:
@@ -105,7 +107,8 @@ class ProgressModel:
     def score_prefixes(self, prefixes: np.ndarray) -> FrameScores:
         """Score the last frame of each of N prefixes, float32, shape (N, window, D), see `prefix_indices`."""
         if not len(prefixes):
-            return FrameScores(*(np.zeros(0, np.float32) for _ in FrameScores._fields))
+            none = np.zeros(0, np.float32)
+            return FrameScores(none, none, none, np.zeros(0, bool))
         logits, done = self.logits(prefixes)
         phi = torch.sigmoid(logits)
         spread = phi.std(dim=0, correction=0)
@@ -115,7 +118,7 @@ class ProgressModel:
         success = np.where(there & self._like_done(prefixes[:, -1]), success, np.float32(0))
         shown = there | covered(prefixes[:, -1], self.thumbnails)
         progress = np.where(shown, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
-        return FrameScores(progress, success, spread.numpy())
+        return FrameScores(progress, success, spread.numpy(), ~shown)
 
     def _like_done(self, frames: np.ndarray) -> np.ndarray:
         """Return whether frames (N, D) are near those that show the finished task, bool, shape (N,)."""

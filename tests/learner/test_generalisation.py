@@ -61,7 +61,8 @@ def synthetic(resolved: ResolvedRun, counts: Mapping[str, int], **_: Any) -> lis
                 GeneratedEpisode(
                     kind=kind, seed=seed, text=TEXT, images={"front": image, "wrist": image}, proprio=proprio,
                     actions=np.zeros((11, resolved.spec().action_size), np.float32), success=won,
-                    done_at=int((progress >= 1.0).argmax()) if won else None, progress=progress, stages=np.zeros(12, np.int8),
+                    done_at=int((progress >= 1.0).argmax()) if won else None, progress=progress,
+                    stages=np.zeros(12, np.int8),
                 )
             )  # fmt: skip
     return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,7 +25,10 @@ def evidence(
     claimed_at: int | None = 38,
     refused: bool = False,
     confirmed: bool = False,
+    lacking: slice | None = None,
 ) -> EpisodeEvidence:
+    bare = np.zeros(FRAMES, bool)
+    bare[lacking or slice(0, 0)] = True
     return EpisodeEvidence(
         name=f"{number:06d}",
         progress=np.linspace(0, 0.9, FRAMES) if progress is None else progress,
@@ -32,6 +37,7 @@ def evidence(
         claimed_at=claimed_at,
         refused=refused,
         confirmed=confirmed,
+        lacking=bare,
     )
 
 
@@ -82,13 +88,33 @@ def test_false_claims_of_long_ago_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "strange"), [("disagreement", evidence(spread=0.11)), ("unfamiliar", evidence(distance=0.61))]
+    ("kind", "strange"),
+    [
+        ("disagreement", evidence(spread=0.11)),
+        ("unfamiliar", evidence(distance=0.61)),
+        ("lacking", evidence(lacking=slice(0, FRAMES // 2))),
+    ],
 )
 def test_three_strange_episodes_of_five_end_trust(kind: str, strange: EpisodeEvidence) -> None:
     usual = evidence()
     assert kinds([strange, usual, strange, usual, usual]) == []
     assert kinds([strange, usual, strange, usual, strange]) == [kind]
     assert kinds([strange, strange, usual, usual, usual, strange]) == []
+
+
+@pytest.mark.parametrize("lacking", [slice(1, None), slice(0, FRAMES // 2 - 1), slice(FRAMES - 3, None)])
+def test_a_part_that_is_lost_on_the_way_or_hidden_for_a_moment_is_no_alarm(lacking: slice) -> None:
+    assert kinds([evidence(lacking=lacking)] * 5) == []
+
+
+def test_an_alarm_says_what_to_look_at() -> None:
+    watch = Watch(CONFIG, NORMAL)
+    *_, alarms = (watch.add(evidence(number, lacking=slice(0, None))) for number in range(3))
+    (alarm,) = alarms
+    assert alarm.episodes == ("000000", "000001", "000002")
+    assert "in 3 of the newest 5 episodes, from their first frame on" in alarm.words
+    assert alarm.words.endswith("are part, light, table and cameras as in the demonstrations?")
+    assert not watch.add(replace(evidence(3), lacking=None))[1:]
 
 
 def test_going_up_and_down_for_the_sake_of_it_ends_trust() -> None:

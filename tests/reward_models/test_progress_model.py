@@ -67,7 +67,7 @@ def test_done_is_said_at_the_end_of_a_success_and_not_of_a_failure(fitted: Fitte
 def test_scores_are_probabilities_for_each_frame(fitted: Fitted) -> None:
     model, _ = fitted
     frames = episode(50).frames
-    for scores in model.score(frames):
+    for scores in model.score(frames)[:3]:
         assert scores.dtype == np.float32
         assert scores.shape == (len(frames),)
         assert ((scores >= 0) & (scores <= 1)).all()
@@ -78,7 +78,7 @@ def test_future_frames_do_not_change_a_score(fitted: Fitted) -> None:
     frames = episode(50).frames
     changed = frames.copy()
     changed[12:] = 3.0
-    for whole, other in zip(model.score(frames), model.score(changed), strict=True):
+    for whole, other in zip(model.score(frames)[:3], model.score(changed)[:3], strict=True):
         np.testing.assert_allclose(whole[:12], other[:12], atol=1e-5)
         assert not np.allclose(whole[12:], other[12:], atol=1e-3)
 
@@ -88,7 +88,7 @@ def test_scoring_from_a_frame_on_gives_the_end_of_scoring_all(fitted: Fitted) ->
     frames = episode(50).frames
     for whole, tail in zip(model.score(frames), model.score(frames, start=20), strict=True):
         np.testing.assert_allclose(tail, whole[20:], atol=1e-5)
-    assert [len(scores) for scores in model.score(frames, start=len(frames))] == [0, 0, 0]
+    assert [len(scores) for scores in model.score(frames, start=len(frames))] == [0, 0, 0, 0]
 
 
 def test_the_guess_at_progress_asks_for_a_frame_and_the_first_one_alone() -> None:
@@ -293,7 +293,14 @@ def test_a_hand_without_its_part_makes_no_progress_and_is_never_done(holding: Pr
         np.testing.assert_array_equal(bad.progress[:half], good.progress[:half])
         assert not bad.progress[half + 1 :].any()
         assert not bad.success[half + 1 :].any()
-        assert not holding.score(never.frames).progress.any()
+        assert good.lacking is not None
+        assert bad.lacking is not None
+        assert (good.lacking.any(), bad.lacking[:half].any()) == (False, False)
+        assert bad.lacking[half + 1 :].all()
+        none = holding.score(never.frames)
+        assert not none.progress.any()
+        assert none.lacking is not None
+        assert none.lacking.all()
         assert (holding.score(lost.frames, len(lost.frames) - 1).progress == 0).all()
 
 
@@ -305,6 +312,8 @@ def test_before_a_covered_camera_progress_may_stand_and_nothing_is_done(holding:
     scores, before = holding.score(dark), holding.score(frames)
     np.testing.assert_array_equal(scores.progress, before.progress)
     assert not scores.success[-4:].any()
+    assert scores.lacking is not None
+    assert not scores.lacking.any()
 
 
 def test_failures_with_a_lost_part_do_not_make_a_model_doubt_successes(holding: ProgressModel) -> None:

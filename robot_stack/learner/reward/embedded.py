@@ -142,8 +142,8 @@ class EmbeddedModel:
         found = []
         for query in queries:
             rows = self._inputs(query.frames)
-            found.append(self.network.score(rows, len(rows) - 1))
-        return FrameScores(*(np.array([scores[part][0] for scores in found], np.float32) for part in range(3)))
+            found.append([float(part[0]) for part in self.network.score(rows, len(rows) - 1)[:3]])
+        return FrameScores(*np.array(found, np.float32).reshape(-1, 3).T)
 
     def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:
         wanted = None if self._ensemble is None else self._ensemble.inputs

@@ -185,4 +185,5 @@ class StrangeWatch:
             distance=nearest_distance(inputs, known),
             claimed_at=None,
             refused=False,
+            lacking=scores.lacking,
         )

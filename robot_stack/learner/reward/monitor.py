@@ -244,6 +244,7 @@ class RewardMonitor:
             refused=account.refused,
             confirmed=account.confirmed,
             again=self._statistics.again(account),
+            lacking=scores.lacking,
         )
 
     def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:

@@ -86,7 +86,8 @@ class Scorer:
         if model is None or episode_id not in self._inputs:
             return
         start = self._scored.get(episode_id, 0)
-        progress, success, _ = model.score(self._inputs[episode_id], start)
+        scores = model.score(self._inputs[episode_id], start)
+        progress, success = scores.progress, scores.success
         rule = self._rules.setdefault(episode_id, self._make_rule())
         fresh = []
         for i, (phi, p) in enumerate(zip(progress, success, strict=True)):
@@ -129,7 +130,7 @@ class Scorer:
         return scores
 
     def _score(self, model: RewardNetwork, episode_id: str) -> EpisodeScores:
-        progress, success, spread = model.score(self._inputs[episode_id])
+        progress, success, spread = model.score(self._inputs[episode_id])[:3]
         if self._gate:
             progress = gated(progress, spread, alpha=self._gate).astype(np.float32)
         return EpisodeScores(episode_id=episode_id, version=model.version, progress=progress, success=success)
