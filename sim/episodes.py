@@ -153,6 +153,8 @@ class EpisodeMaker:
             tape.add(self._senses.observe(), hand, action)
             if hand.steps > LONGEST_STEPS:
                 return None
+        if self._world.unstable:
+            return None
         done = np.array(tape.done)
         if bool(done[-1]) != succeeds or (not succeeds and done.any()) or not tape.actions:
             return None

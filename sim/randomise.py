@@ -262,6 +262,7 @@ class Randomiser:
             raise SpecError(f"scene has no {PART!r}, must have one for a tighter fit; leave randomise.tighter_m out")
         self._part = geoms.index(PART) if PART in geoms else None
         self._table = geoms.index(TABLE)
+        self._scratch = mujoco.MjData(model)
         free = model.jnt_type == mujoco.mjtJoint.mjJNT_FREE
         self._loose = np.flatnonzero(np.isin(model.body_rootid, model.jnt_bodyid[free]))
         self._loose_at = model.jnt_qposadr[free]
@@ -286,6 +287,8 @@ class Randomiser:
         mass, _ = self._drawn("mass", seed)
         model.body_mass[self._loose] *= mass
         model.body_inertia[self._loose] *= mass
+        if "mass" in self._config.varying:  # what MuJoCo had computed of the masses; stale, contacts blow up
+            mujoco.mj_setConst(model, self._scratch)
         if self._part is not None:
             size = model.geom_size[self._part]
             size[size < size.max()] += self._drawn("tighter_m", seed)[0] / 2

@@ -19,6 +19,14 @@ from sim.scene import TIMESTEP_S, Task, build_model, prefix_of
 from sim.simulated_arm import PlacedArm, SimulatedArm
 
 SETTLE_STEPS = 150
+BLOWN_UP = [
+    int(kind)
+    for kind in (
+        mujoco.mjtWarning.mjWARN_BADQPOS,
+        mujoco.mjtWarning.mjWARN_BADQVEL,
+        mujoco.mjtWarning.mjWARN_BADQACC,
+    )
+]
 
 
 class World:
@@ -153,6 +161,11 @@ class World:
     def state(self, arm: str = "") -> RobotState:
         """Return the state that the robot's driver would report, stamped with simulated time; `arm` as in `command`."""
         return self._which(arm).state(self.data, self.time_ns)
+
+    @property
+    def unstable(self) -> bool:
+        """Return whether MuJoCo has put back the scene by itself since the reset, because its state had blown up."""
+        return bool(self.data.warning.number[BLOWN_UP].any())
 
     def _which(self, name: str) -> SimulatedArm:
         if name in self.arms:

@@ -232,9 +232,14 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="JSON; table and page go beside it (reward_eval.json, in the run if any)",
+        help="JSON; table and page go beside it (reward_eval.json, in the run if any; reward_robustness.json alone)",
     )
-    grade.add_argument("--episodes", type=_count(1), metavar="N", help="so many (synthetic: 224; of a run: all)")
+    grade.add_argument(
+        "--episodes",
+        type=_count(1),
+        metavar="N",
+        help="so many (synthetic: 224; of a run: all; of a row of --robustness: 112)",
+    )
     grade.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
     text = "score each n-th frame only (as a run would: 1, a large model 5)"
     grade.add_argument("--every", type=_count(1), metavar="N", help=text)

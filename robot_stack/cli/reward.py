@@ -24,7 +24,7 @@ TASK = "peg_insert"
 """The run whose cell and task synthetic episodes are of."""
 PER_ROW = 112
 """Synthetic episodes of each row of a table of robustness."""
-COLUMNS = ("VOC", "error of Φ", "AUC", "false done", "missed", "strange to a run's monitor")
+COLUMNS = ("VOC", "error of Φ", "AUC", "false done", "missed", "alarms of a run", "refused")
 
 
 def run(what: str, **options: Any) -> int:
@@ -68,7 +68,7 @@ def _eval(
                 "--robustness is of recorded episodes or a run's model, must be of synthetic ones and a "
                 "kind of model: nothing that is recorded can vary; add --generated, and name a kind"
             )
-        return _robustness(wanted, episodes, seed, out or Path("reward_robustness.json"), as_json=as_json)
+        return _robustness(wanted, episodes, seed, out or _place(None, model, "robustness"), as_json=as_json)
     folder = None if generated else _folder_of(name or "")
     found = _evaluated(folder, wanted, episodes, seed)
     path = out or _place(folder, model)
@@ -93,15 +93,17 @@ def _robustness(wanted: Wanted | None, episodes: int | None, seed: int, out: Pat
     from robot_stack.learner.reward.generalisation import evaluate_generalisation
 
     keep_freed_memory()
-    found: dict[str, Any] = {}
     each = PER_ROW if episodes is None else episodes
+    about, rows = evaluate_generalisation(
+        lambda words: load_run(TASK, list(words)), wanted=wanted, episodes=each, seed=seed, say=say_progress
+    )
+    said = {"model": about.model.name, "version": about.model.version, "task": TASK, "every": about.every}
+    found: dict[str, Any] = {}
     if not as_json:
         print(f"| varied | {' | '.join(COLUMNS)} |\n| --- {'| --- ' * len(COLUMNS)}|", flush=True)
-    for name, row in evaluate_generalisation(
-        lambda words: load_run(TASK, list(words)), wanted=wanted, episodes=each, seed=seed, say=say_progress
-    ):
+    for name, row in rows:
         found[name] = row.document()
-        write_durable(out, json.dumps({"seed": seed, "episodes": each, "rows": found}, indent=2) + "\n")
+        write_durable(out, json.dumps({**said, "seed": seed, "episodes": each, "rows": found}, indent=2) + "\n")
         if not as_json:
             print(_generalised(found[name]), flush=True)
     print(out.read_text() if as_json else f"Figures: {out}")
@@ -111,14 +113,14 @@ def _robustness(wanted: Wanted | None, episodes: int | None, seed: int, out: Pat
 def _generalised(row: dict[str, Any]) -> str:
     """Return a row of the table."""
 
-    def counted(rate: dict[str, Any] | None) -> str:
-        return "-" if rate is None or not rate["n"] else f"{rate['count']} of {rate['n']}"
+    def counted(rate: dict[str, Any]) -> str:
+        return f"{rate['count']} of {rate['n']}" if rate["n"] else "-"
 
-    figures = [_number(row[name]["value"]) for name in ("voc", "mae", "auc")]
-    counts = [counted(row[name]) for name in ("false_done", "missed", "strange")]
-    if row["refused"]:
-        counts[-1] = f"{row['refused']} refused"
-    return f"| {row['varied']} | {' | '.join([*figures, *counts])} |"
+    cells = [row["varied"], *(_number(row[name]["value"]) for name in ("voc", "mae", "auc"))]
+    cells += [counted(row["false_done"]), counted(row["missed"])]
+    cells.append("-" if row["alarms"] is None else ", ".join(row["alarms"]) or "none")
+    cells.append(f"{row['refused']} refused: {row['why']}" if row["refused"] else "none")
+    return f"| {' | '.join(cells)} |"
 
 
 def _folder_of(name: str) -> Path:
@@ -134,9 +136,9 @@ def _store_root(folder: Path) -> Path:
     return own.root if own.identity.is_file() else folder
 
 
-def _place(folder: Path | None, model: str | None) -> Path:
+def _place(folder: Path | None, model: str | None, what: str = "eval") -> Path:
     """Return where the figures go that nobody gave a place: one file a model."""
-    name = "reward_eval.json" if model is None else f"reward_eval_{Path(model).name}.json"
+    name = f"reward_{what}.json" if model is None else f"reward_{what}_{Path(model).name}.json"
     return Path(name) if folder is None else folder / name
 
 

@@ -14,6 +14,7 @@ import pytest
 from reward_models.interface import ClipQuery
 from reward_models.progress.config import ProgressConfig
 from robot_stack.cli.main import main
+from robot_stack.cli.reward import PER_ROW
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward import evaluation as reward_evaluation
 from robot_stack.learner.reward import generalisation
@@ -124,7 +125,9 @@ def test_json_is_the_file_and_all_there_is_on_stdout(
 def test_number_of_episodes_in_the_help_is_the_one_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["reward", "eval", "--help"])
-    assert f"synthetic: {generated.FULL};" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"synthetic: {generated.FULL};" in said
+    assert f"of a row of --robustness: {PER_ROW})" in said
 
 
 @pytest.mark.parametrize(
@@ -154,12 +157,12 @@ def test_table_of_robustness_has_a_row_as_soon_as_it_is_measured(
     words = ["reward", "eval", "--generated", "--robustness", "--episodes", "14", "--out", str(out)]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("| varied | VOC | error of Φ | AUC | false done | missed | strange")
+    assert lines[0].startswith("| varied | VOC | error of Φ | AUC | false done | missed | alarms")
     assert lines[2].startswith("| as in training | 0.977 | 0.000 | 1.000 | 0 of 12 | 0 of 2 |")
-    assert lines[2].endswith(" | - |")
+    assert lines[2].endswith(" | - | none |")
     assert lines[-1] == f"Figures: {out}"
     found = json.loads(out.read_text())
-    assert (found["seed"], found["episodes"]) == (0, 14)
+    assert (found["seed"], found["episodes"], found["model"], found["task"]) == (0, 14, "watermark", "peg_insert")
     assert len(found["rows"]) == len(lines) - 3
     assert cheap == [12]
     assert main([*words, "--json"]) == 0

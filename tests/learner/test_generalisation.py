@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from policies.encoders.embedded import EmbeddedTrunk
+from reward_models.alarms import AlarmConfig
 from reward_models.evaluate.estimate import UNKNOWN, Estimate, Rate
 from reward_models.interface import ClipQuery, OtherWords
 from reward_models.progress.clips import ScoredEpisode
@@ -25,12 +27,12 @@ from robot_stack.learner.reward.generalisation import (
     OTHER_WORDS,
     PARAPHRASE,
     Generalised,
-    StrangeWatch,
+    SceneMonitor,
     evaluate_generalisation,
 )
 from robot_stack.learner.reward.synthetic import SHARES, build_maker, frames_of
 from robot_stack.learner.training_data import reward_inputs
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, RewardError
 from robot_stack.workcell.variations import rows
 from sim.episodes import GeneratedEpisode
 from sim.randomise import KEY, RandomiseConfig
@@ -83,11 +85,14 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[str, Generalised]:
     monkeypatch.setattr(generalisation, "generate", synthetic)
     monkeypatch.setattr(generalisation, "generated_model", model)
     episodes = 2 * len(SHARES)
-    return dict(evaluate_generalisation(resolve, wanted=None, episodes=episodes, seed=0, say=lambda *_: None))
+    about, rows_of = evaluate_generalisation(resolve, wanted=None, episodes=episodes, seed=0, say=lambda *_: None)
+    assert about.model.name == "watermark"
+    return dict(rows_of)
 
 
 def test_every_held_out_range_has_a_row_with_the_scene_as_shown_first(table: dict[str, Generalised]) -> None:
-    assert list(table) == [*rows(resolve(())), PARAPHRASE]
+    first, *others = rows(resolve(()))
+    assert list(table) == [first, PARAPHRASE, *others]
     assert table["none"].varied == "as in training"
     assert table["table"].varied == "a table of 0.3 times the brightness"
 
@@ -110,9 +115,8 @@ def test_other_words_are_refused_by_a_model_that_reads_none(table: dict[str, Gen
     assert table["none"].refused == 0
 
 
-def test_a_model_without_a_watch_says_nothing_of_strangeness(table: dict[str, Generalised]) -> None:
-    assert {row.strange for row in table.values()} == {None}
-    assert not any(row.noticed for row in table.values())
+def test_a_model_that_is_not_watched_has_no_alarms_to_tell_of(table: dict[str, Generalised]) -> None:
+    assert {row.alarms for row in table.values()} == {None}
 
 
 @pytest.mark.parametrize(
@@ -121,19 +125,24 @@ def test_a_model_without_a_watch_says_nothing_of_strangeness(table: dict[str, Ge
 def test_what_must_hold_is_order_and_no_false_success(voc: float, false: int, holds: bool) -> None:
     row = Generalised(
         varied="", voc=Estimate(value=voc, low=voc, high=voc, n=5), mae=UNKNOWN, auc=UNKNOWN,
-        false_done=Rate.of(false, 100), missed=Rate.of(0, 5), strange=Rate.of(60, 100), refused=0, why="",
+        false_done=Rate.of(false, 100), missed=Rate.of(0, 5), alarms=(), refused=0, why="",
     )  # fmt: skip
     assert row.holds is holds
-    assert row.noticed
 
 
-@pytest.mark.parametrize(("strange", "noticed"), [(59, False), (60, True), (0, False)])
-def test_a_run_notices_when_three_episodes_in_five_are_strange(strange: int, noticed: bool) -> None:
-    row = Generalised(
-        varied="", voc=UNKNOWN, mae=UNKNOWN, auc=UNKNOWN, false_done=Rate.of(0, 0), missed=Rate.of(0, 0),
-        strange=Rate.of(strange, 100), refused=0, why="",
-    )  # fmt: skip
-    assert row.noticed is noticed
+def test_a_model_that_can_be_asked_about_nothing_makes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(query: ClipQuery) -> float:
+        raise RewardError("server is gone")
+
+    def model(resolved: ResolvedRun, **_: Any) -> GeneratedModel:
+        demos = synthetic(resolved, {"success": 2})
+        return GeneratedModel(model=Watermark(silent), demos=demos, large=True, every=1, fit_s=None)
+
+    monkeypatch.setattr(generalisation, "generate", synthetic)
+    monkeypatch.setattr(generalisation, "generated_model", model)
+    _, found = evaluate_generalisation(resolve, wanted=None, episodes=14, seed=0, say=lambda *_: None)
+    with pytest.raises(RewardError, match="none of 14 episodes could be scored; of success-0: server is gone"):
+        next(found)
 
 
 def embedded() -> tuple[EmbeddedModel, list[GeneratedEpisode]]:
@@ -159,17 +168,49 @@ def embedded() -> tuple[EmbeddedModel, list[GeneratedEpisode]]:
 FIELDS = ("kind", "seed", "text", "proprio", "actions", "success", "done_at", "progress", "stages")
 
 
-def test_the_watch_finds_strange_what_is_unlike_the_demonstrations_and_nothing_else() -> None:
+def painted(demo: GeneratedEpisode) -> GeneratedEpisode:
+    images = {name: np.where(image > 115, 255, 0).astype(np.uint8) for name, image in demo.images.items()}
+    return GeneratedEpisode(**{f: getattr(demo, f) for f in FIELDS} | {"images": images})
+
+
+def test_the_monitor_rings_where_the_scene_is_another_and_nowhere_else() -> None:
     model, demos = embedded()
-    watch = StrangeWatch.of(GeneratedModel(model=model, demos=demos, large=False, every=1, fit_s=0.0))
-    assert watch is not None
-    usual = frames_of(demos[0])
-    assert not watch.strange(usual)
-    other = GeneratedEpisode(
-        **{f: getattr(demos[0], f) for f in FIELDS}
-        | {"images": {name: np.where(image > 115, 255, 0).astype(np.uint8) for name, image in demos[0].images.items()}}
+    about = GeneratedModel(model=model, demos=demos, large=False, every=1, fit_s=0.0, alarms=AlarmConfig())
+    monitor = SceneMonitor.of(about)
+    assert monitor is not None
+    rng = np.random.default_rng(0)
+    usual, other = (
+        [monitor.evidence(frames_of(demo)) for demo in shown] for shown in (demos, [painted(demo) for demo in demos])
     )
-    assert watch.strange(frames_of(other))
+    assert monitor.alarms(usual, rng) == ()
+    assert monitor.alarms(other, rng) == ("unfamiliar",)
+    assert monitor.alarms([*usual, *other[:2]], rng) == ()
+    deaf = SceneMonitor.of(replace(about, alarms=AlarmConfig(strange_episodes=5)))
+    assert deaf is not None
+    assert deaf.alarms(other, rng) == ()
+    assert SceneMonitor.of(replace(about, alarms=None)) is None
+
+
+def test_an_alarm_of_the_scene_stands_in_the_row_whatever_frames_are_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, demos = embedded()
+    about = GeneratedModel(model=model, demos=demos, large=False, every=3, fit_s=0.0, alarms=AlarmConfig())
+
+    def made(resolved: ResolvedRun, counts: Mapping[str, int], **_: Any) -> list[GeneratedEpisode]:
+        varying = resolved.section(f"task.sim.{KEY}", RandomiseConfig).varying
+        shown = [painted(demo) for demo in demos] if "table" in varying else demos
+        lost = [replace(one, kind="missing", success=False, done_at=None) for one in (painted(d) for d in demos)]
+        return [*shown, *lost]
+
+    monkeypatch.setattr(generalisation, "generate", made)
+    monkeypatch.setattr(generalisation, "generated_model", lambda *_, **__: about)
+    _, found = evaluate_generalisation(resolve, wanted=None, episodes=14, seed=0, say=lambda *_: None)
+    told = dict(found)
+    assert told["none"].alarms == ()
+    assert told["table"].alarms == ("unfamiliar",)
+    assert told["table"].document()["alarms"] == ["unfamiliar"]
+    assert told[PARAPHRASE].alarms is None
 
 
 def test_synthetic_episodes_are_of_the_scene_as_it_varies() -> None:
@@ -183,4 +224,4 @@ def test_synthetic_episodes_are_of_the_scene_as_it_varies() -> None:
 
 def test_too_few_episodes_are_refused_before_anything_is_fitted() -> None:
     with pytest.raises(ConfigError, match=f"must be at least {len(SHARES)}"):
-        next(evaluate_generalisation(resolve, wanted=None, episodes=3, seed=0, say=lambda *_: None))
+        evaluate_generalisation(resolve, wanted=None, episodes=3, seed=0, say=lambda *_: None)

@@ -179,6 +179,20 @@ def test_it_is_kept_and_comes_back_and_other_words_are_another_version(tmp_path:
         load_reward(path, model.version, config(success="tip[0] > 0.9"))
 
 
+def test_a_fit_on_other_episodes_makes_no_other_version_of_the_same_formulas() -> None:
+    """Else a formula that has lost trust would be trusted again by every fit, without having learned anything."""
+    fit = find_live("expression").fit
+    shown = [episode(20 + i) for i in range(4)]
+    more = [*shown, episode(30, success=False), episode(40)]
+    versions = {
+        fit(episodes, config(), text="t", seed=seed, on_step=lambda *_: None)[0].version
+        for seed, episodes in enumerate((shown, more))
+    }
+    assert len(versions) == 1
+    corrected, _, _ = fit(shown, config(success="tip[0] > 0.9"), text="t", seed=0, on_step=lambda *_: None)
+    assert corrected.version not in versions
+
+
 def test_it_reads_the_embedded_scores_where_it_names_them(tmp_path: Path) -> None:
     tiny = {"members": 2, "window": 4, "width": 16, "layers": 1, "steps": 20, "batch": 8, "held_out": 1}
     settings = config(progress="max(phi, tip[0])", success="done > 0.5 and tip[0] > 0.9", **tiny)

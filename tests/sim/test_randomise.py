@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -161,6 +162,25 @@ def test_friction_and_mass_are_scaled_of_what_they_are_of(plain: LocalCell) -> N
     heavier = np.flatnonzero(now.body_mass != before.body_mass)
     assert [now.body(number).name for number in heavier] == ["peg"]
     assert now.body("peg").mass[0] == pytest.approx(2 * before.body("peg").mass[0])
+    np.testing.assert_allclose(now.body("peg").invweight0, before.body("peg").invweight0 / 2)
+    assert now.stat.extent == before.stat.extent, "or the cameras would see otherwise"
+    slippery.reset(SEED + 1)
+    np.testing.assert_allclose(now.body("peg").invweight0, before.body("peg").invweight0 / 2)
+
+
+def test_a_scene_that_has_blown_up_says_so_until_the_next_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where MuJoCo writes its log
+    world = made().world
+    world.reset(SEED)
+    world.advance(0.02)
+    assert not world.unstable
+    world.data.qfrc_applied[0] = 1e20
+    world.advance(0.02)
+    assert world.unstable
+    world.reset(SEED)
+    assert not world.unstable
 
 
 def test_tighter_fit_widens_the_part_alone(plain: LocalCell) -> None:

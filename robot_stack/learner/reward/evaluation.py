@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from reward_models.alarms import AlarmConfig
 from reward_models.classifier.config import ClassifierConfig
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.harness import Report, evaluate
@@ -18,6 +19,7 @@ from reward_models.expression.config import ExpressionConfig
 from reward_models.expression.judged import FormulaModel
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
 from reward_models.live import find_live
+from reward_models.progress.config import LiveRewardConfig
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward.embedded import EmbeddedClassifier, EmbeddedModel, fit_classifier, fit_embedded
@@ -113,6 +115,7 @@ class GeneratedModel:
         large: Whether it was not fitted here.
         every: Frames between two that it is asked about.
         fit_s: How long the fit took, None without one.
+        alarms: By which a run would watch it; None of one that is watched otherwise, or not at all.
     """
 
     model: RewardModel
@@ -120,6 +123,7 @@ class GeneratedModel:
     large: bool
     every: int
     fit_s: float | None
+    alarms: AlarmConfig | None = None
 
 
 def generated_model(resolved: ResolvedRun, *, wanted: Wanted | None, seed: int, say: Say) -> GeneratedModel:
@@ -129,12 +133,13 @@ def generated_model(resolved: ResolvedRun, *, wanted: Wanted | None, seed: int, 
         ConfigError: If no synthetic episodes can be made of the task, or the model's settings are missing.
         RewardError: If the model cannot be had.
     """
-    wanted, fit_s = _named(wanted, resolved), None
+    wanted, fit_s, alarms = _named(wanted, resolved), None, None
     if wanted.large:
         model: RewardModel = large_model(wanted, resolved)
         demos = generate(resolved, {"success": 1}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
     else:
         config = _fit_config(wanted, resolved)
+        alarms = config.alarms if isinstance(config, LiveRewardConfig) else None
         demos = generate(resolved, {"success": DEMOS}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
         if isinstance(config, ExpressionConfig) and not config.reads_scores:
             model = FormulaModel(config, resolved.spec())
@@ -143,7 +148,7 @@ def generated_model(resolved: ResolvedRun, *, wanted: Wanted | None, seed: int, 
             model = _fitted(demos, resolved.spec(), config, seed, say)
             fit_s = time.perf_counter() - begun
     every = frames_between(wanted, resolved)
-    return GeneratedModel(model=model, demos=demos, large=wanted.large, every=every, fit_s=fit_s)
+    return GeneratedModel(model=model, demos=demos, large=wanted.large, every=every, fit_s=fit_s, alarms=alarms)
 
 
 def _named(wanted: Wanted | None, resolved: ResolvedRun) -> Wanted:
