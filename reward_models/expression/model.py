@@ -66,18 +66,18 @@ class ExpressionModel:
         values: dict[str, np.ndarray] = {
             name: np.asarray(frames[:, first:stop], np.float64) for name, (first, stop) in self.columns.items()
         }
-        spread = np.zeros(len(frames))
+        spread, lacking = np.zeros(len(frames)), None
         if self.seen is not None:
             scores = self.seen.score(frames, start)
             before = np.full(start, np.nan)  # of which no formula reads
             for name, each in zip(SCORES, scores[:2], strict=True):
                 values[name] = np.concatenate([before, each])[:, None]
-            spread[start:] = scores.spread
+            spread[start:], lacking = scores.spread, scores.lacking
         formulas = self.config.formulas
         found = {name: formula(values)[start:] for name, formula in formulas.items()} if len(frames) else {}
         progress, success = (found.get(name, np.zeros(0)) for name in ("progress", "success"))
         known, done = (np.clip(np.nan_to_num(each), 0.0, 1.0) for each in (progress, success))
-        return FrameScores(*(part.astype(np.float32) for part in (known, done, spread[start:])))
+        return FrameScores(*(part.astype(np.float32) for part in (known, done, spread[start:])), lacking)
 
     def stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
         """Return tensors and texts as a file keeps them, by name."""

@@ -203,6 +203,10 @@ def test_it_reads_the_embedded_scores_where_it_names_them(tmp_path: Path) -> Non
     scores = model.score(frames)
     np.testing.assert_allclose(scores.progress, np.clip(np.maximum(seen.progress, frames[:, 4]), 0, 1))
     np.testing.assert_array_equal(scores.spread, seen.spread)
+    assert scores.lacking is not None
+    assert seen.lacking is not None
+    np.testing.assert_array_equal(scores.lacking, seen.lacking)
+    assert fitted(config())[0].score(frames).lacking is None
     late = model.score(frames, start=5)
     np.testing.assert_allclose(late.progress, scores.progress[5:], atol=1e-6)
     np.testing.assert_allclose(late.success, scores.success[5:], atol=1e-6)
