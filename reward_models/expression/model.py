@@ -77,7 +77,9 @@ class ExpressionModel:
         found = {name: formula(values)[start:] for name, formula in formulas.items()} if len(frames) else {}
         progress, success = (found.get(name, np.zeros(0)) for name in ("progress", "success"))
         known, done = (np.clip(np.nan_to_num(each), 0.0, 1.0) for each in (progress, success))
-        return FrameScores(*(part.astype(np.float32) for part in (known, done, spread[start:])), lacking)
+        return FrameScores(
+            known.astype(np.float32), done.astype(np.float32), spread[start:].astype(np.float32), lacking
+        )
 
     def stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
         """Return tensors and texts as a file keeps them, by name."""
