@@ -299,8 +299,10 @@ def test_learner_clones_the_expert_and_trains_online_on_it(tmp_path: Path, sim: 
     train_online(resolved, tmp_path / "run")
     rows = of_kind(read_rows(RunPaths(tmp_path / "run").metrics).rows, EpisodeRow)
     kinds = [row.episode_kind for row in rows]
-    assert kinds == [EpisodeKind.DEMO] * 3 + [EpisodeKind.ONLINE] * 3
-    assert all(row.truth for row in rows[:3])
+    demos, online = (kinds.count(kind) for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE))
+    assert kinds == [EpisodeKind.DEMO] * demos + [EpisodeKind.ONLINE] * online
+    assert min(demos, online) >= 3  # on a busy machine the actor is told late that there are enough, and makes more
+    assert all(row.truth for row in rows[:demos])
     assert {row.end for row in rows} <= {EndReason.SUCCESS, EndReason.TIMEOUT}
     assert [row.truth for row in rows] == [row.end is EndReason.SUCCESS for row in rows]
     params = load_params(RunPaths(tmp_path / "run").policy("policy"))
