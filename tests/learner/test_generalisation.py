@@ -37,6 +37,7 @@ from robot_stack.workcell.variations import rows
 from sim.episodes import GeneratedEpisode
 from sim.randomise import KEY, RandomiseConfig
 from sim.scripts import KINDS
+from sim.world import World
 from tests.reward_models.watermarked import Watermark
 
 TEXT = load_run("peg_insert").task.text
@@ -220,6 +221,17 @@ def test_synthetic_episodes_are_of_the_scene_as_it_varies() -> None:
         images.append(maker.make("partial", 3).images["front"][0].astype(float))
         senses.close()
     assert images[1].mean() < 0.85 * images[0].mean()
+
+
+def test_an_episode_whose_scene_blew_up_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    maker, senses = build_maker(resolve(()))
+    usual = maker.make("partial", 3)
+    said = iter([True, False])
+    monkeypatch.setattr(World, "unstable", property(lambda world: next(said)))
+    again = maker.make("partial", 3)
+    senses.close()
+    assert next(said, None) is None
+    assert again.proprio.shape != usual.proprio.shape or not np.array_equal(again.proprio, usual.proprio)
 
 
 def test_too_few_episodes_are_refused_before_anything_is_fitted() -> None:
