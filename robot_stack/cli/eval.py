@@ -87,7 +87,7 @@ def _table(
     resolved: ResolvedRun, folder: Path, params: Params | None, episodes: int, *, name: str, as_json: bool
 ) -> int:
     """Print the table of robustness row by row, and keep what is there so far in the folder of the run."""
-    from robot_stack.rollout.robustness import evaluate_held_out
+    from robot_stack.rollout.evaluate import evaluate_held_out
     from robot_stack.workcell.variations import rows, words
 
     found: dict[str, Any] = {}

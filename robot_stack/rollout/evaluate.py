@@ -38,6 +38,7 @@ from robot_stack.types.params import Params
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.variations import tested_override
 
 HELD_OUT = Plan(kind=EpisodeKind.EVAL)
 
@@ -245,6 +246,22 @@ def evaluate_in(
         reached=noting.reached,
         scores=scores,
     )
+
+
+def evaluate_held_out(
+    resolved: ResolvedRun, folder: Path, params: Params | None, tested: tuple[str, ...], episodes: int
+) -> Evaluation:
+    """Evaluate a policy on held-out resets whose scenes draw some factors from their held-out ranges.
+
+    Args:
+        resolved: The run.
+        folder: Of the run.
+        params: Of the policy; None: the run's base policy acts.
+        tested: Names of these factors; all others are as in training.
+        episodes: How many.
+    """
+    varied = load_resolved(RunPaths(folder).resolved, [tested_override(tested)])
+    return evaluate(varied, params, episodes, observation_age_s=training_age_s(resolved, folder))
 
 
 def main(arguments: list[str] | None = None) -> int:

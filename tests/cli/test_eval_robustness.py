@@ -10,7 +10,7 @@ import pytest
 from robot_stack.cli import eval as verb
 from robot_stack.cli import main
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.rollout import robustness
+from robot_stack.rollout import evaluate as evaluating
 from robot_stack.rollout.evaluate import Evaluation
 from robot_stack.types.errors import ConfigError
 from robot_stack.workcell import variations
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
         successes = [number < won for number in range(episodes)]
         return Evaluation(successes=successes, durations_s=[2.0] * episodes, ages_s=[0.03])
 
-    monkeypatch.setattr(robustness, "evaluate_held_out", told)
+    monkeypatch.setattr(evaluating, "evaluate_held_out", told)
     monkeypatch.setattr(
         verb, "run_and_policy", lambda name, policy: (load_resolved(tmp_path / "run.yaml"), tmp_path, None)
     )
