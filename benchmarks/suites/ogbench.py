@@ -13,7 +13,7 @@ policy's mean is evaluated where theirs is sampled; the play is made anew by OGB
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,14 +21,18 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 import ogbench.manipspace  # noqa: F401 - registers the environments
+import torch
 from ogbench.relabel_utils import relabel_dataset
+from torch import Tensor, nn
 
 from benchmarks.suites.play import make_shards, read_shards
+from policies.learner import LearnerSpec
 from policies.rlpd.config import RLPDConfig
+from policies.rlpd.policy import RLPDPolicy
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.prior import prior_replay
-from robot_stack.suites.training import Budget, Evaluated, LockstepTraining
+from robot_stack.suites.training import Budget, Evaluated, LockstepTraining, Progress
 
 RULE = RewardRule(success=1.0, step_penalty=1.0, shaping=0.0)
 """-1 a step, and 0 for that which finds the task done."""
@@ -118,6 +122,7 @@ def train(
     random_steps: int = RANDOM_STEPS,
     shards: int = SHARDS,
     shard_episodes: int = SHARD_EPISODES,
+    keep: Callable[[Progress, nn.Module], None] = lambda progress, network: None,
 ) -> None:
     """Make what play is missing, then train, and tell each evaluation.
 
@@ -126,25 +131,61 @@ def train(
         data: Folder of the play data of all domains.
         networks: How many and how wide.
         device: Where they are trained.
+        keep: Given the policy's network before each evaluation.
     """
     folder = data / task.domain
     make_shards(task.domain, folder, shards=shards, episodes=shard_episodes)
     environment = gymnasium.make(task.environment)
     arrays = labelled_play(task, environment, folder, shards)
     cell = GymnasiumCell(environment)
+    prior = prior_replay(cell.spec, RULE, arrays)
+    del arrays
     budget = Budget(
         demos=0,
         online_steps=steps,
         random_steps=random_steps,
-        episode_steps=int(environment.spec.max_episode_steps),  # type: ignore[union-attr, arg-type]
+        episode_steps=_longest(environment),
         eval_every=eval_every,
         eval_episodes=eval_episodes,
         eval_first=False,
     )
-    prior = prior_replay(cell.spec, RULE, arrays)
-    del arrays
     config = settings(chunk, networks)
-    LockstepTraining(cell, config, budget, seed=seed, rule=RULE, prior=prior, device=device).run(say)
+    training = LockstepTraining(cell, config, budget, seed=seed, rule=RULE, prior=prior, device=device)
+    training.run(say, keep=keep)
+
+
+def evaluate(
+    task: Task,
+    state: Mapping[str, Tensor],
+    *,
+    chunk: int,
+    seed: int,
+    networks: Networks = "small",
+    eval_episodes: int = EVAL_EPISODES,
+) -> int:
+    """Return the successes of a policy that was kept, as the training of this seed would have counted them.
+
+    Args:
+        state: Of the network that `train` gave to `keep`.
+    """
+    environment = gymnasium.make(task.environment)
+    cell = GymnasiumCell(environment)
+    budget = Budget(
+        demos=0,
+        online_steps=0,
+        episode_steps=_longest(environment),
+        eval_every=EVAL_EVERY,
+        eval_episodes=eval_episodes,
+    )
+    nothing = torch.zeros(cell.spec.proprio_size)  # mean and spread are in the state
+    spec = LearnerSpec(parts=(), proprio_mean=nothing, proprio_std=nothing, actions=cell.spec.action_size)
+    network = RLPDPolicy(spec, settings(chunk, networks))
+    network.load_state_dict(state)
+    return LockstepTraining(cell, settings(chunk, networks), budget, seed=seed, rule=RULE).evaluate(network)
+
+
+def _longest(environment: gymnasium.Env[Any, Any]) -> int:
+    return int(environment.spec.max_episode_steps)  # type: ignore[union-attr, arg-type]
 
 
 def labelled_play(task: Task, environment: gymnasium.Env[Any, Any], folder: Path, shards: int) -> dict[str, np.ndarray]:

@@ -10,17 +10,19 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import count
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from policies.learner import LearnerSpec, TensorBatch
 from policies.playback import ChunkPlayer
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
+from policies.rlpd.policy import TrainedPolicy
 from robot_stack.learner.batches import Batches, make_batches
 from robot_stack.replay.hindsight import Hindsight
 from robot_stack.replay.replay import Replay
@@ -67,21 +69,30 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """The result of one evaluation: successes of the policy without noise and without help, on held-out resets.
+class Progress:
+    """How far a training has come.
 
     Attributes:
-        online_steps: Made before it.
-        updates: Made before it.
-        successes: Of `episodes`.
+        online_steps: Made so far.
+        updates: Made so far.
         seconds: Since training began, evaluations included.
     """
 
     online_steps: int
     updates: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated(Progress):
+    """The result of one evaluation: successes of the policy without noise and without help, on held-out resets.
+
+    Attributes:
+        successes: Of `episodes`.
+    """
+
     successes: int
     episodes: int
-    seconds: float
 
 
 class LockstepTraining:
@@ -138,8 +149,17 @@ class LockstepTraining:
         self._started_s = time.monotonic()
         self.online_steps = 0
 
-    def run(self, say: Callable[[Evaluated], None] = lambda evaluated: None) -> list[Evaluated]:
+    def run(
+        self,
+        say: Callable[[Evaluated], None] = lambda evaluated: None,
+        *,
+        keep: Callable[[Progress, nn.Module], None] = lambda progress, network: None,
+    ) -> list[Evaluated]:
         """Demonstrate, train online and evaluate on the way; return all evaluations, the last at the end.
+
+        Args:
+            say: Told each evaluation when it is done.
+            keep: Given the policy's network before each evaluation; it is trained on afterwards.
 
         Raises:
             RobotError: If too few demonstrations succeed.
@@ -151,6 +171,7 @@ class LockstepTraining:
         at_first = _RandomPolicy(self._cell.spec.action_size, self._rng)
 
         def measure() -> None:
+            keep(self._progress(policy.version), learner.published)
             found.append(self._evaluate(policy))
             say(found[-1])
 
@@ -219,16 +240,23 @@ class LockstepTraining:
             chunk=sampling.chunk,
         )
 
+    def evaluate(self, network: TrainedPolicy) -> int:
+        """Return the successes of a policy that a training like this one gave to `keep`, as `run` would count them."""
+        return self._successes(_NetworkPolicy(network, self._cell.spec.action_size, self._seed))
+
     def _evaluate(self, policy: _LearnerPolicy) -> Evaluated:
+        successes = self._successes(policy)
+        progress = self._progress(policy.version)
+        return Evaluated(**asdict(progress), successes=successes, episodes=self._budget.eval_episodes)
+
+    def _successes(self, policy: Policy) -> int:
         self._numbers[EpisodeKind.EVAL] = count()  # the same starts each time
         outcomes = [self._episode(EpisodeKind.EVAL, policy, NullSink()) for _ in range(self._budget.eval_episodes)]
-        return Evaluated(
-            online_steps=self.online_steps,
-            updates=policy.version,
-            successes=sum(bool(outcome.truth) for outcome in outcomes),
-            episodes=len(outcomes),
-            seconds=time.monotonic() - self._started_s,
-        )
+        return sum(bool(outcome.truth) for outcome in outcomes)
+
+    def _progress(self, updates: int) -> Progress:
+        seconds = time.monotonic() - self._started_s
+        return Progress(online_steps=self.online_steps, updates=updates, seconds=seconds)
 
     def _episode(
         self,
@@ -283,27 +311,19 @@ class _OnlineSink:
         """Ignore a stage mark: there is no reward model."""
 
 
-class _LearnerPolicy:
-    """A learner's published policy on numbers alone, on the CPU; implements `types.interfaces.Policy`."""
+class _NetworkPolicy:
+    """A policy network on numbers alone, on the CPU; implements `types.interfaces.Policy`."""
 
     age_s = 0.0
 
-    def __init__(self, learner: RLPDLearner, actions: int, seed: int) -> None:
-        self._learner = learner
-        self._network = learner.published
-        self._copied_at = learner.updates
-        if self._is_elsewhere:
-            self._network = copy.deepcopy(learner.published).cpu()
-        self._player = ChunkPlayer(self._network, actions, torch.Generator().manual_seed(seed))
-
-    @property
-    def _is_elsewhere(self) -> bool:
-        return next(self._learner.published.parameters()).device.type != "cpu"
+    def __init__(self, network: TrainedPolicy, actions: int, seed: int) -> None:
+        self._network = network
+        self._player = ChunkPlayer(network, actions, torch.Generator().manual_seed(seed))
 
     @property
     def version(self) -> int:
-        """Return the number of updates behind the policy."""
-        return self._learner.updates
+        """Return 0: the network stays as it is."""
+        return 0
 
     def begin_episode(self) -> None:
         """Count ticks from 0 and forget what was planned."""
@@ -315,13 +335,31 @@ class _LearnerPolicy:
             self._player.void()
 
         def see() -> tuple[torch.Tensor, torch.Tensor]:
-            self._copy_weights()
+            self._refresh()
             return torch.zeros(1, 0), torch.from_numpy(observation.proprio)[None]
 
         return self._player.next_action(see, deterministic=deterministic)
 
-    def _copy_weights(self) -> None:
-        """Bring the weights of the latest update to the CPU, where that is another device."""
+    def _refresh(self) -> None:
+        """Bring the network to its latest state."""
+
+
+class _LearnerPolicy(_NetworkPolicy):
+    """A learner's published policy as it is at each decision, copied to the CPU where it is elsewhere."""
+
+    def __init__(self, learner: RLPDLearner, actions: int, seed: int) -> None:
+        self._learner = learner
+        self._copied_at = learner.updates
+        self._is_elsewhere = next(learner.published.parameters()).device.type != "cpu"
+        here = copy.deepcopy(learner.published).cpu() if self._is_elsewhere else learner.published
+        super().__init__(here, actions, seed)
+
+    @property
+    def version(self) -> int:
+        """Return the number of updates behind the policy."""
+        return self._learner.updates
+
+    def _refresh(self) -> None:
         if self._copied_at != self._learner.updates and self._is_elsewhere:
             with torch.no_grad():
                 torch._foreach_copy_(list(self._network.parameters()), list(self._learner.published.parameters()))

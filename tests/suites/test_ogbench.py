@@ -86,10 +86,11 @@ def test_success_in_play_is_what_ogbench_says(data: Path) -> None:
 def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept(
     data: Path, tmp_path: Path, monkeypatch, chunk: int
 ) -> None:
-    short: dict[str, Any] = {"eval_episodes": 1, "random_steps": 20, "shards": 1, "shard_episodes": 2}
+    short: dict[str, Any] = {"random_steps": 20, "shards": 1, "shard_episodes": 2}
     train = ogbench.train
     monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
     monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
+    monkeypatch.setattr(ogbench, "EVAL_EPISODES", 1)
     measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path, eval_every=40)
     runs = read(tmp_path).ogbench
     assert [measure.key(run) for run in runs] == [(TASK.name, chunk, "small", 3)]
@@ -97,6 +98,39 @@ def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept
     assert measure.is_done(runs[0], 100)
     assert not measure.is_done(runs[0], 101)
     assert (tmp_path / "SUITES.md").read_text().startswith("# Outside suites")
+
+
+def test_policies_that_were_kept_are_evaluated_later_with_the_same_figures(
+    data: Path, tmp_path: Path, monkeypatch
+) -> None:
+    short: dict[str, Any] = {"random_steps": 20, "shards": 1, "shard_episodes": 2}
+    train = ogbench.train
+    monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
+    monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
+    monkeypatch.setattr(ogbench, "EVAL_EPISODES", 1)
+    same: dict[str, Any] = {"chunk": 5, "seed": 3, "steps": 100, "data": data, "eval_every": 40}
+    measure.measure(TASK, folder=tmp_path / "at once", **same)
+    policies = tmp_path / "policies"
+    measure.measure(TASK, folder=tmp_path / "later", policies=policies, **same)
+    assert not read(tmp_path / "later").ogbench
+    assert len(list(policies.iterdir())) == 2
+    counted: list[int] = []
+
+    def evaluate(task: ogbench.Task, state: Any, **asked: Any) -> int:
+        counted.append(ogbench_evaluate(task, state, **asked))
+        return 7
+
+    ogbench_evaluate = ogbench.evaluate
+    monkeypatch.setattr(ogbench, "evaluate", evaluate)
+    measure.evaluate_kept(policies, tmp_path / "later")
+    measure.evaluate_kept(policies, tmp_path / "later")
+    (later,), (at_once,) = read(tmp_path / "later").ogbench, read(tmp_path / "at once").ogbench
+    assert later["evaluations"].keys() == at_once["evaluations"].keys()
+    assert counted == [at_once["evaluations"][steps][0] for steps in ("60", "100")]
+    assert later["evaluations"] == {"60": [7, 1], "100": [7, 1]}  # what the evaluation says is what stands there
+    assert {name: later[name] for name in ("task", "chunk", "networks", "seed", "steps")} == {
+        name: at_once[name] for name in ("task", "chunk", "networks", "seed", "steps")
+    }
 
 
 _make = gymnasium.make

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from policies.rlpd.config import RLPDConfig
 from robot_stack.replay.hindsight import Hindsight
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
-from robot_stack.suites.training import Budget, Evaluated, LockstepTraining
+from robot_stack.suites.training import Budget, Evaluated, LockstepTraining, Progress
 from robot_stack.types.errors import RobotError, SpecError
 from tests.suites.point_mass import LONGEST, REACHED_M, PointMass, straight
 
@@ -61,6 +64,19 @@ def test_training_is_repeated_exactly_by_its_seed() -> None:
     assert made[0] == made[1]
     assert made[0][-1][:2] == (60, 60)
     assert len(made[0]) >= 3
+
+
+def test_a_policy_that_was_kept_has_the_successes_that_its_training_counted() -> None:
+    cell = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight)
+    budget = Budget(demos=5, episode_steps=LONGEST, online_steps=400, eval_every=100, eval_episodes=20)
+    kept: list[tuple[Progress, nn.Module]] = []
+    training = LockstepTraining(cell, CONFIG, budget, seed=0)
+    found = training.run(keep=lambda progress, network: kept.append((progress, copy.deepcopy(network))))
+    assert [progress.online_steps for progress, _ in kept] == [each.online_steps for each in found]
+    assert [progress.updates for progress, _ in kept] == [each.updates for each in found]
+    later = LockstepTraining(cell, CONFIG, budget, seed=0)
+    assert [later.evaluate(network) for _, network in kept] == [each.successes for each in found]
+    assert len({each.successes for each in found}) > 1
 
 
 def test_updates_before_the_first_step_are_made_too() -> None:
