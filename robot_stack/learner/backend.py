@@ -92,6 +92,8 @@ class Backend:
         self.roster = Roster() if roster is None else roster
         self._inbox: list[Arrival] = []
         self._inbox_bytes = 0
+        self._in_hand = 0
+        """Arrivals that the learner took last, and may not have counted yet."""
         self._room = threading.Condition()
         self._order = threading.Lock()
         self._cutting: set[str] = set()
@@ -176,16 +178,19 @@ class Backend:
         return self._scorer.after(cursor, timeout_s)
 
     def status(self) -> LearnerStatus:
-        """Return the learner's status, with the size of its inbox and the status of each actor."""
+        """Return the learner's status, with the status of each actor and how many arrivals it has yet to count."""
+        with self._room:
+            pending = len(self._inbox) + self._in_hand
         status = self._status()
-        counters = {**status.counters, "inbox_bytes": float(self._inbox_bytes)}
+        counters = {**status.counters, "pending": float(pending)}
         return replace(status, counters=counters, actors=self.roster.statuses())
 
     def take(self) -> list[Arrival]:
-        """Return everything that arrived since the last call, in order."""
+        """Return everything that arrived since the last call, in order; what that call returned is counted by now."""
         self.arrived.clear()
         with self._room:
             taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
+            self._in_hand = len(taken)
             self._room.notify_all()
         return taken
 

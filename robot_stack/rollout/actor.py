@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,9 @@ from robot_stack.types.transition import EndReason, EpisodeKind
 RECENT_TICKS = 200
 OLD_PARAMS_SHARE = 0.5
 """Of the age at which the policy stops acting: from here on somebody should look at the learner."""
+COUNTED_S = 30.0
+"""Time within which even a busy learner has counted a demonstration."""
+ASK_EVERY_S = 0.1
 TRANSIENT = (ConfigError, RobotError, SpecError, StoreError, TransportError)
 """Errors after which the next episode is tried again: somebody may free the disk, or bring the encoder."""
 _DEMONSTRATION = Plan(kind=EpisodeKind.DEMO)
@@ -169,8 +173,24 @@ class Actor:
             self.log_help(ran.outcome)
             self._warn_of_old_params(ran.outcome, say)
             if phase == "collecting_demos":
-                self._client.wait_acked(1.0)  # so that the count of demonstrations is current
+                self._wait_counted(stop)
         return "stopped"
+
+    def _wait_counted(self, stop: threading.Event) -> None:
+        """Wait until the learner has counted the demonstration, so that it asks for no more than it needs.
+
+        Ends too where the learner needs no more, cannot be reached or refuses this actor, and after `COUNTED_S`.
+        """
+        deadline_s = time.monotonic() + COUNTED_S
+        while not stop.is_set() and not self._client.refusal and time.monotonic() < deadline_s:
+            if self._client.wait_acked(ASK_EVERY_S):
+                try:
+                    status = self._client.status(timeout_s=1.0)
+                except TransportError:
+                    return
+                if status.phase != "collecting_demos" or not status.counters.get("pending"):
+                    return
+                stop.wait(ASK_EVERY_S)
 
     def figures(self) -> dict[str, object]:
         """Return how the actor is doing now, for the console; callable from any thread."""

@@ -120,7 +120,7 @@ class Lockstep:
     def _has_taken_all_in(self, status: LearnerStatus) -> bool:
         """Return whether nothing has been on its way to the learner for a while."""
         now_s = time.monotonic()
-        if not self._arrived() or status.counters.get("inbox_bytes", 0.0) > 0.0:
+        if not self._arrived() or status.counters.get("pending", 0.0) > 0.0:
             self._taken_in_s = None
         elif self._taken_in_s is None:
             self._taken_in_s = now_s

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.tiny_run import write_run
+from robot_stack.rollout import actor as actor_module
 from robot_stack.rollout import episode_runner
 from robot_stack.rollout.actor import Actor, EpisodeCounter
 from robot_stack.rollout.asking.moment import Moment
@@ -246,3 +248,53 @@ def test_what_the_asker_has_learnt_is_on_disk_after_an_episode_and_there_after_a
     assert isinstance(episode_row, AskingRow)
     assert (help_row.end, help_row.needed, episode_row.requests) == (HelpEnd.OVER, True, 1)
     assert episode_row.evidence["needed"] == 1
+
+
+def test_a_learner_that_is_slow_to_count_is_given_no_demonstration_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is acknowledged is on its disk, and not counted yet: until then it still says that it collects."""
+    cell, client, asked = FakeCell(events={0: "success"}), FakeClient(phase="collecting_demos"), list[str]()
+
+    def status(timeout_s: float) -> LearnerStatus:
+        if client.begun and len(cell.calls) > 1:
+            asked.append(client._phase)
+            client._phase = "done" if len(asked) > 5 else "collecting_demos"
+        return LearnerStatus(phase=client._phase, counters={"demos": 0.0, "pending": 1.0})
+
+    monkeypatch.setattr(client, "status", status)
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+    assert actor.run(threading.Event(), lambda message: None) == ""
+    assert client.begun == ["000000-demo-a"]
+    assert len(asked) > 5
+
+
+def test_a_learner_that_counts_nothing_or_is_away_keeps_no_actor_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor_module, "COUNTED_S", 0.3)
+    cell, client, stop = FakeCell(events={0: "success"}), FakeClient(phase="collecting_demos"), threading.Event()
+    begin = client.begin
+
+    def begin_twice(header: EpisodeHeader) -> None:
+        begin(header)
+        if len(client.begun) == 2:
+            stop.set()
+
+    monkeypatch.setattr(client, "begin", begin_twice)
+    monkeypatch.setattr(
+        client, "status", lambda timeout_s: LearnerStatus(phase="collecting_demos", counters={"pending": 3.0})
+    )
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+    started_s = time.monotonic()
+    assert actor.run(stop, lambda message: None) == "stopped"
+    assert client.begun == ["000000-demo-a", "000001-demo-a"]
+    assert time.monotonic() - started_s >= 0.3
+
+    def away(timeout_s: float) -> LearnerStatus:
+        raise TransportError("learner is away, must be there; start it")
+
+    monkeypatch.setattr(client, "status", away)
+    started_s = time.monotonic()
+    actor._wait_counted(threading.Event())
+    assert time.monotonic() - started_s < 0.3

@@ -301,8 +301,8 @@ def test_learner_clones_the_expert_and_trains_online_on_it(tmp_path: Path, sim: 
     kinds = [row.episode_kind for row in rows]
     demos, online = (kinds.count(kind) for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE))
     assert kinds == [EpisodeKind.DEMO] * demos + [EpisodeKind.ONLINE] * online
-    assert min(demos, online) >= 3
-    assert max(demos, online) <= 6  # on a busy machine the actor is told late that there are enough, and makes more
+    assert demos == 3
+    assert 3 <= online <= 6  # on a busy machine the actor is told late that there are enough, and makes more
     assert all(row.truth for row in rows[:demos])
     assert {row.end for row in rows} <= {EndReason.SUCCESS, EndReason.TIMEOUT}
     assert [row.truth for row in rows] == [row.end is EndReason.SUCCESS for row in rows]

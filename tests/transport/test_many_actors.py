@@ -211,7 +211,7 @@ def test_full_learner_slows_the_link_and_neither_drops_nor_blocks(
     record(client, "a", 0, 200)  # returns, whatever the learner does
     assert wait_until(lambda: status_of(learner, "a").held == 1)
     assert not client.wait_acked(1.0)
-    assert learner.backend.status().counters["inbox_bytes"] == 10 * one + backend_module.PLAIN_BYTES
+    assert learner.backend.status().counters["pending"] == 11
     assert status_of(learner, "a").steps == 10
     assert wait_until(lambda: client.counters.spooled - client.counters.acked == 200 - 10)
     assert client.link, "a learner that is busy is not one that is gone"
@@ -222,7 +222,9 @@ def test_full_learner_slows_the_link_and_neither_drops_nor_blocks(
     assert wait_until(all_there, TIMEOUT_S)
     assert client.wait_acked(TIMEOUT_S)
     assert stored_as_sent(learner, "a", 0, 200)
-    assert learner.backend.status().counters["inbox_bytes"] == 0
+    assert learner.backend.status().counters["pending"] > 0, "taken is not yet counted"
+    assert not learner.backend.take()
+    assert learner.backend.status().counters["pending"] == 0
     assert (client.counters.not_spooled, client.counters.refused) == (0, 0)
 
 
