@@ -19,7 +19,7 @@ from benchmarks import cycle, replay_sample, updates
 from policies import precision
 from policies.registry import ALGORITHMS
 from policies.rlpd.learner import RLPDLearner
-from robot_stack.learner.batches import Batches, make_batches
+from robot_stack.learner.data.batches import Batches, make_batches
 from robot_stack.replay.replay import Replay
 
 PEAK_SIDE = 8192

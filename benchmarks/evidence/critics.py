@@ -37,7 +37,7 @@ from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.batches import Batches, make_batches
+from robot_stack.learner.data.batches import Batches, make_batches
 from robot_stack.learner.settings import LearningSettings, learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.learner.update_loop import next_batch

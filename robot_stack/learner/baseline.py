@@ -21,7 +21,7 @@ from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
-from robot_stack.learner.batches import make_batches
+from robot_stack.learner.data.batches import make_batches
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.update_loop import next_batch
 from robot_stack.replay.columns import IMAGE_PREFIX

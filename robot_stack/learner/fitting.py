@@ -24,8 +24,8 @@ from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig
 from robot_stack.disk.durable import disk_errors, write_durable
+from robot_stack.learner.data.training_data import demo_frames
 from robot_stack.learner.settings import LearningSettings
-from robot_stack.learner.training_data import demo_frames
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import ConfigError, ResumeError, RewardError, SpecError
 from robot_stack.types.params import Params

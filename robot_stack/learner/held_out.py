@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from policies.learner import AskedCritic, HasCritic, Learner, Sampling, TensorBatch
-from robot_stack.learner.batches import Batches
+from robot_stack.learner.data.batches import Batches
 from robot_stack.replay.frames import NO_ROW
 from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.replay import Replay

@@ -24,14 +24,14 @@ from policies.registry import find_algorithm
 from reward_models.alarms import Alarm
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Arrival, Backend, EpisodeCut, ParamsBoard
-from robot_stack.learner.batches import make_batches
 from robot_stack.learner.checkpoint import live_version
+from robot_stack.learner.data.batches import make_batches
+from robot_stack.learner.data.ingest import Ingest
+from robot_stack.learner.data.replay_restorer import let_go_of_damaged
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.encoder.refit import Adopted
 from robot_stack.learner.held_out import HeldOutEpisodes
-from robot_stack.learner.ingest import Ingest
 from robot_stack.learner.publishing import Publisher
-from robot_stack.learner.replay_restorer import let_go_of_damaged
 from robot_stack.learner.reward.discount import Discount
 from robot_stack.learner.reward.monitor import RewardMonitor, ShapingScores
 from robot_stack.learner.reward.refit import Refitter

@@ -9,7 +9,7 @@ from pathlib import Path
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder, CheckpointWriter
-from robot_stack.learner.replay_restorer import ReplayRestorer
+from robot_stack.learner.data.replay_restorer import ReplayRestorer
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.settings import LearningSettings, learning_settings

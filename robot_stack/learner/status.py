@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from robot_stack.learner import fitting
-from robot_stack.learner.replay_restorer import ReplayRestorer
+from robot_stack.learner.data.replay_restorer import ReplayRestorer
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.update_loop import UpdateLoop
 from robot_stack.runs.critic import CriticFigures

@@ -16,8 +16,8 @@ import torch
 
 from policies.encoders.trunk import Trunk
 from policies.learner import Learner, TensorBatch
-from robot_stack.learner.batches import Batches
 from robot_stack.learner.checkpoint import CheckpointWriter
+from robot_stack.learner.data.batches import Batches
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.fitting import step_words
 from robot_stack.learner.held_out import HeldOutEpisodes

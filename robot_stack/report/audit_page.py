@@ -13,10 +13,10 @@ from robot_stack.disk.durable import write_durable
 from robot_stack.learner.reward.labelled import recorded_frames
 from robot_stack.report.film import Film, draw_film, explain
 from robot_stack.report.html import STYLE
+from robot_stack.report.plots.style import Sheet
 from robot_stack.report.reward_audit import REGRET, Audit, Told, as_json, audit
 from robot_stack.report.reward_page import WHOLE, opd_table, picture, rate, rows
 from robot_stack.report.run_folder import RunRecord, read_run
-from robot_stack.report.style import Sheet
 
 JSON, PAGE = "reward_audit.json", "reward_audit.html"
 

@@ -18,10 +18,10 @@ from matplotlib.axes import Axes
 from reward_models.metrics import wilson_interval
 from robot_stack.disk.durable import write_durable
 from robot_stack.report.html import STYLE
-from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share
-from robot_stack.report.plots import PALETTE, pointing, shown
+from robot_stack.report.plots.learning import WINDOW, rolling_rate, rolling_share
+from robot_stack.report.plots.run import PALETTE, pointing, shown
+from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Curve, Sheet
 from robot_stack.report.run_folder import RunRecord, read_run
-from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Curve, Sheet
 from robot_stack.report.summary import summarise
 from robot_stack.report.targets import NOTHING, Figure, figures
 from robot_stack.runs.paths import RunPaths

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reward_models.interface import Frame
-from robot_stack.report.style import BLUE, GREEN, GREY
+from robot_stack.report.plots.style import BLUE, GREEN, GREY
 
 SHOWN = 9
 """Frames of an episode that are shown."""

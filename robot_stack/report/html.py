@@ -14,7 +14,7 @@ from robot_stack.report.asked_help import help_section
 from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.headline import advice, headline
 from robot_stack.report.player import players
-from robot_stack.report.plots import PALETTE, Plot, draw_plots, pointing, shown
+from robot_stack.report.plots.run import PALETTE, Plot, draw_plots, pointing, shown
 from robot_stack.report.run_folder import RunRecord, episode_numbers, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.targets import Figure, figures

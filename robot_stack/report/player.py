@@ -17,9 +17,9 @@ from matplotlib.image import imsave
 
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.report.plot_progress import human_spans
+from robot_stack.report.plots.progress import human_spans
+from robot_stack.report.plots.style import BLUE, GREEN, ORANGE
 from robot_stack.report.run_folder import RunRecord
-from robot_stack.report.style import BLUE, GREEN, ORANGE
 from robot_stack.report.thumbnails import fit
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source

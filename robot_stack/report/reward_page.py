@@ -16,8 +16,8 @@ from reward_models.interface import LabelledEpisode
 from robot_stack.disk.durable import write_durable
 from robot_stack.report.film import draw_film
 from robot_stack.report.html import STYLE
-from robot_stack.report.plot_reward_evaluation import draw_finals, draw_kinds, film_of, worst
-from robot_stack.report.style import Sheet
+from robot_stack.report.plots.reward_evaluation import draw_finals, draw_kinds, film_of, worst
+from robot_stack.report.plots.style import Sheet
 
 PICTURED = 4
 """Episodes that the model is most wrong about, drawn."""

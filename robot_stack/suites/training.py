@@ -23,7 +23,7 @@ from policies.playback import ChunkPlayer
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from policies.rlpd.policy import TrainedPolicy
-from robot_stack.learner.batches import Batches, make_batches
+from robot_stack.learner.data.batches import Batches, make_batches
 from robot_stack.replay.hindsight import Hindsight
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule

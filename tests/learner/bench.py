@@ -12,8 +12,8 @@ from reward_models.alarms import Alarm, AlarmConfig
 from reward_models.progress.model import FrameScores
 from robot_stack.config.task import NOfM, SuccessConfig
 from robot_stack.learner.backend import Backend, ParamsBoard
-from robot_stack.learner.feature_cache import FeatureCache
-from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.data.feature_cache import FeatureCache
+from robot_stack.learner.data.ingest import Ingest
 from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule

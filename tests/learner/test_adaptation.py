@@ -19,10 +19,10 @@ from reward_models.progress.fit import fit
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.data.training_data import reward_inputs
 from robot_stack.learner.fitting import fit_reward, image_shapes, save_reward, write_tensors
 from robot_stack.learner.reward.success_model import newest_model
 from robot_stack.learner.reward.synthetic import generate, labelled
-from robot_stack.learner.training_data import reward_inputs
 from robot_stack.replay.durable import WriterLock
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import MetricsLog

@@ -15,8 +15,8 @@ from reward_models.interface import ClipQuery, Frame, Instruction, OtherWords, P
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
+from robot_stack.learner.data.training_data import reward_inputs
 from robot_stack.learner.reward.embedded import EmbeddedModel
-from robot_stack.learner.training_data import reward_inputs
 from robot_stack.types.errors import RewardError
 
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=20, batch=8, held_out=1)

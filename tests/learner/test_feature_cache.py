@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robot_stack.learner.feature_cache import FeatureCache
+from robot_stack.learner.data.feature_cache import FeatureCache
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source

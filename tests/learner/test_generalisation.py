@@ -19,6 +19,7 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.data.training_data import reward_inputs
 from robot_stack.learner.fitting import fit_reward, image_shapes
 from robot_stack.learner.reward import generalisation
 from robot_stack.learner.reward.embedded import EmbeddedModel
@@ -31,7 +32,6 @@ from robot_stack.learner.reward.generalisation import (
     evaluate_generalisation,
 )
 from robot_stack.learner.reward.synthetic import SHARES, build_maker, frames_of
-from robot_stack.learner.training_data import reward_inputs
 from robot_stack.types.errors import ConfigError, RewardError
 from robot_stack.workcell.variations import rows
 from sim.episodes import GeneratedEpisode

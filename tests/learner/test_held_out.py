@@ -16,7 +16,7 @@ from torch import Tensor
 from benchmarks.tiny_run import header_of, write_run
 from policies.learner import Sampling, TensorBatch
 from robot_stack.learner import held_out
-from robot_stack.learner.batches import HostBatches
+from robot_stack.learner.data.batches import HostBatches
 from robot_stack.learner.held_out import HeldOutEpisodes
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog, read_rows

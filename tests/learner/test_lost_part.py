@@ -20,10 +20,10 @@ from reward_models.progress.fit import fit
 from reward_models.progress.model import ProgressModel
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.data.training_data import distance_progress, reward_inputs
 from robot_stack.learner.fitting import image_shapes
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.reward.synthetic import generate
-from robot_stack.learner.training_data import distance_progress, reward_inputs
 from sim.episodes import GeneratedEpisode
 
 pytestmark = pytest.mark.long

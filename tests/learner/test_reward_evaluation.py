@@ -18,6 +18,7 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.data.training_data import reward_inputs
 from robot_stack.learner.fitting import fit_reward, image_shapes, save_reward, write_tensors
 from robot_stack.learner.reward import embedded
 from robot_stack.learner.reward.embedded import EmbeddedModel
@@ -27,7 +28,6 @@ from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.reward.success_model import newest_model, run_success_model
 from robot_stack.learner.reward.synthetic import SHARES, generate, labelled
-from robot_stack.learner.training_data import reward_inputs
 from robot_stack.report.reward_page import write_reward_page
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.tiny_run import write_run
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.checkpoint import CheckpointFolder
-from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.data.ingest import Ingest
 from robot_stack.learner.process import LEAVE_S, leave_after_s
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows

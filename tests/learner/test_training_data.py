@@ -14,7 +14,7 @@ from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.config import RLPDConfig
-from robot_stack.learner.training_data import (
+from robot_stack.learner.data.training_data import (
     LEVER_M,
     TO_GO_SCALE,
     distance_progress,

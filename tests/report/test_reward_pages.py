@@ -11,7 +11,7 @@ import pytest
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.interface import ClipQuery
 from robot_stack.report.audit_page import write_audit
-from robot_stack.report.plot_reward_evaluation import kinds_of, worst
+from robot_stack.report.plots.reward_evaluation import kinds_of, worst
 from robot_stack.report.reward_audit import Audit, audit
 from robot_stack.report.reward_page import write_reward_page
 from robot_stack.report.run_folder import read_run

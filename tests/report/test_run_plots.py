@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.image import imread
 
 from reward_models.metrics import wilson_interval
-from robot_stack.report.plot_learning import rolling_rate, rolling_share
-from robot_stack.report.plot_progress import chosen_episodes, human_spans
-from robot_stack.report.plot_reward import audit_counts
-from robot_stack.report.plots import PLOTS, draw_plots
+from robot_stack.report.plots.learning import rolling_rate, rolling_share
+from robot_stack.report.plots.progress import chosen_episodes, human_spans
+from robot_stack.report.plots.reward import audit_counts
+from robot_stack.report.plots.run import PLOTS, draw_plots
 from robot_stack.report.run_folder import read_run
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source

@@ -9,7 +9,7 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.training_data import distance_progress, to_go
+from robot_stack.learner.data.training_data import distance_progress, to_go
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode

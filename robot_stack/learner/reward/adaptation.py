@@ -13,12 +13,12 @@ from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
 from reward_models.progress.model import ProgressModel
 from robot_stack.config.resolve import load_resolved
+from robot_stack.learner.data.training_data import distance_progress, reward_inputs
 from robot_stack.learner.fitting import OnStep, save_reward
 from robot_stack.learner.reward.evaluation import check_same_cell
 from robot_stack.learner.reward.labelled import labels_of, store_of
 from robot_stack.learner.reward.success_model import newest_model
 from robot_stack.learner.settings import learning_settings
-from robot_stack.learner.training_data import distance_progress, reward_inputs
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.durable import writing
 from robot_stack.replay.layout import SUFFIX

@@ -31,8 +31,8 @@ from reward_models.model_per_task import ModelPerTask
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
 from reward_models.progress.config import LiveRewardConfig, ProgressConfig
 from reward_models.progress.model import FrameScores, ProgressModel, plain_columns
+from robot_stack.learner.data.training_data import distance_progress, proprio_columns, reward_inputs, to_go
 from robot_stack.learner.fitting import OnStep, RewardNetwork, fit_reward, image_shapes
-from robot_stack.learner.training_data import distance_progress, proprio_columns, reward_inputs, to_go
 from robot_stack.types.errors import RewardError
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode

@@ -17,13 +17,13 @@ from reward_models.progress.config import LiveRewardConfig
 from reward_models.progress.orders import Order, take_overs
 from robot_stack.config.task import TaskConfig
 from robot_stack.learner import fitting
+from robot_stack.learner.data.ingest import Ingest
+from robot_stack.learner.data.training_data import distance_progress, proprio_columns
 from robot_stack.learner.elsewhere import STOP_S
 from robot_stack.learner.fitting import RewardNetwork
-from robot_stack.learner.ingest import Ingest
 from robot_stack.learner.reward.fit_job import Fit, FitJob, TaskToFit, fit_elsewhere
 from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
-from robot_stack.learner.training_data import distance_progress, proprio_columns
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow

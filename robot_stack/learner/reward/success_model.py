@@ -9,11 +9,11 @@ import torch
 from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
+from robot_stack.learner.data.training_data import reward_inputs
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.settings import learning_settings
-from robot_stack.learner.training_data import reward_inputs
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import newest_reward
 from robot_stack.types.errors import RewardError, StoreError

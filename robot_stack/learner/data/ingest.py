@@ -6,9 +6,9 @@ import numpy as np
 
 from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.learner.backend import Arrival, EpisodeCut
-from robot_stack.learner.feature_cache import CachedEpisode, FeatureCache
+from robot_stack.learner.data.feature_cache import CachedEpisode, FeatureCache
+from robot_stack.learner.data.training_data import reward_inputs
 from robot_stack.learner.reward.scoring import Scorer
-from robot_stack.learner.training_data import reward_inputs
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
+from robot_stack.report.plots.style import BLUE, RED, Sheet
 from robot_stack.report.run_folder import RunRecord
-from robot_stack.report.style import BLUE, RED, Sheet
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.transition import EpisodeKind
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from robot_stack.learner import fitting
-from robot_stack.learner.feature_cache import CachedEpisode, FeatureCache
-from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.data.feature_cache import CachedEpisode, FeatureCache
+from robot_stack.learner.data.ingest import Ingest
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
+from robot_stack.report.plots.style import BLUE, GREEN, ORANGE, Sheet, plain_curve
 from robot_stack.report.run_folder import RunRecord, episode_numbers
-from robot_stack.report.style import BLUE, GREEN, ORANGE, Sheet, plain_curve
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND
 from robot_stack.types.reward import EpisodeScores

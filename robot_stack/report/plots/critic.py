@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
+from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, Curve, Sheet, plain_curve
 from robot_stack.report.run_folder import RunRecord, episode_numbers
-from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, Curve, Sheet, plain_curve
 from robot_stack.report.targets import CORRECTIONS_TARGET, OWN_TARGET
 from robot_stack.runs.critic import NEWEST
 from robot_stack.runs.rows import CriticRow, UpdateRow

@@ -10,9 +10,9 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from robot_stack.report import plot_control, plot_critic, plot_learning, plot_progress, plot_reward
+from robot_stack.report.plots import control, critic, learning, progress, reward
+from robot_stack.report.plots.style import BLUE, GREEN, GREY, GRID, ORANGE, PURPLE, RED, SUFFIXES, TOLD
 from robot_stack.report.run_folder import RunRecord
-from robot_stack.report.style import BLUE, GREEN, GREY, GRID, ORANGE, PURPLE, RED, SUFFIXES, TOLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +40,20 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
         "Each point covers the last 20 training episodes. Success is the simulator's verdict where there is one, "
         "else the operator's, else the model's; the band is the 95 % Wilson interval of success without an operator. "
         "Human steps are those that an operator executed, as a share of all.",
-        plot_learning.draw_learning,
+        learning.draw_learning,
     ),
     (
         "bc_vs_rl",
         "Imitation beside reinforcement learning",
         "The same demonstrations, the same held-out resets, no operator. Bars are success rates with 95 % Wilson "
         "intervals; cycle time is the mean over successes.",
-        plot_learning.draw_comparison,
+        learning.draw_comparison,
     ),
     (
         "progress",
         "Progress Φ along an episode",
         "Φ by the newest reward model, from 0 (start) to 1 (done). Shaded: an operator was in control.",
-        plot_progress.draw_progress,
+        progress.draw_progress,
     ),
     (
         "reward",
@@ -61,7 +61,7 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
         "Left: training episodes by the model's verdict and the simulator's. Right: the highest Φ of each episode; the "
         "two groups should not overlap. VOC, in the table above, is the rank correlation of Φ with time; the clock "
         "gets 1 without reading an image, so VOC alone proves nothing.",
-        plot_reward.draw_reward,
+        reward.draw_reward,
     ),
     (
         "critic",
@@ -71,21 +71,21 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
         "alone, its own action above a random one; a critic that knows nothing gets 50 %. Top right: Q beside the "
         "discounted return, where the episode ended by itself. Bottom left: an error well above that of the batches "
         "means that the critic learns by heart. Bottom right: which term moves the actor.",
-        plot_critic.draw_critic,
+        critic.draw_critic,
     ),
     (
         "control",
         "The control loop's times",
         "All ticks of the training episodes, counts on a log axis. Jitter is the distance of a tick from when it was "
         "due, age that of the oldest part of an observation when the policy sees it.",
-        plot_control.draw_control,
+        control.draw_control,
     ),
     (
         "learner",
         "Values and losses",
         "Means over one batch, logged every few hundred updates. Q should settle within the range of the returns, "
         "which end at 1.",
-        plot_control.draw_learner,
+        control.draw_learner,
     ),
 )
 
@@ -145,7 +145,7 @@ def shown(path: Path, title: str) -> str:
 
 def pointing() -> str:
     """Return the script that tells the reader of a page what the curves of its plots are at the pointer."""
-    script = resources.files("robot_stack.report").joinpath("plot.js").read_text(encoding="utf-8")
+    script = resources.files("robot_stack.report.plots").joinpath("plot.js").read_text(encoding="utf-8")
     return f"<script>{script}</script>"
 
 

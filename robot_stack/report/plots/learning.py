@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reward_models.metrics import wilson_interval
+from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, Curve, Sheet
 from robot_stack.report.run_folder import Figures, RunRecord, episode_numbers
-from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, Curve, Sheet
 from robot_stack.types.transition import EpisodeKind
 
 WINDOW = 20

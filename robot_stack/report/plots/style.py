@@ -1,7 +1,7 @@
 """Style of the plots: one palette that colour-blind readers can tell apart, one size, no global state.
 
 A plot also tells what its curves are at each place: the values beside it in a JSON file, which a page reads out
-where its reader points (`robot_stack.report.plots.shown`).
+where its reader points (`robot_stack.report.plots.run.shown`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
+from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet, plain_curve
 from robot_stack.report.run_folder import RunRecord, numbers
-from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet, plain_curve
 from robot_stack.runs.rows import UpdateRow
 from robot_stack.types.transition import EpisodeKind
 

@@ -11,7 +11,7 @@ from reward_models.evaluate.harness import Report
 from reward_models.evaluate.judge import Judged
 from reward_models.interface import LabelledEpisode
 from robot_stack.report.film import Film, draw_film, explain
-from robot_stack.report.style import BLUE, GREY, RED, Sheet
+from robot_stack.report.plots.style import BLUE, GREY, RED, Sheet
 
 ORDER = (
     "success", "regress_recover", "occlusion", "partial", "stall", "near_miss", "drop", "reverse", "wrong_object",

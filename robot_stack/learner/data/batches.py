@@ -13,7 +13,7 @@ import torch
 
 from policies.device import upload
 from policies.learner import TensorBatch
-from robot_stack.learner.device_rows import DeviceImages, DeviceRows
+from robot_stack.learner.data.device_rows import DeviceImages, DeviceRows
 from robot_stack.replay.frames import NO_ROW
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.sampling import Draw, gather
