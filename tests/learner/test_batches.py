@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from benchmarks.tiny_run import write_run
 from policies.learner import TensorBatch
-from robot_stack.learner import device_rows, preparation
+from robot_stack.learner import preparation
+from robot_stack.learner.data import device_rows
 from robot_stack.learner.data.batches import DeviceBatches, HostBatches, make_batches
 from robot_stack.learner.data.device_rows import DeviceRows
 from robot_stack.replay.hindsight import Hindsight
