@@ -128,7 +128,7 @@ def document(runs: Runs) -> dict[str, Any]:
 def _ogbench(runs: Sequence[Run]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for run in runs:
-        for at in AT:
+        for at in points(run):
             told = evaluated_at(run, at)
             if told is not None:
                 row = found.setdefault(run["task"], {}).setdefault(row_name(run["chunk"], run["networks"]), {})
@@ -200,15 +200,22 @@ def _ogbench_table(runs: Sequence[Run]) -> str:
         for name in figures[task]:
             chunk, _, networks = name.removeprefix("chunk").partition("_")
             published = PUBLISHED[ROWS[int(chunk)]][task]
-            for at, cell in figures[task][name].items():
+            for at, cell in sorted(figures[task][name].items(), key=lambda one: int(one[0])):
+                told = _with_interval(*published[at]) if at in published else "-"
                 lines.append(
                     f"| {task} | {chunk} | {NETWORKS[networks or 'small']} | {int(at):,} | "
                     f"{_with_interval(cell['successes'] / cell['episodes'], *cell['wilson95'])} | "
-                    f"{len(cell['seeds'])} | {_with_interval(*published[at])} |"
+                    f"{len(cell['seeds'])} | {told} |"
                 )
     commit = PUBLISHED["source"]["commit"][:12]
     head = HEAD.format(episodes=episodes, commit=commit)
     return head + "\n".join(lines) + "\n" + TAIL.format(commit=commit)
+
+
+def points(run: Run) -> Sequence[int]:
+    """Return the numbers of steps after which a run has a row: the published ones, or as far as it came before them."""
+    come = max(map(int, run["evaluations"]), default=0)
+    return AT if come >= AT[0] else (come // LATE * LATE,)
 
 
 def evaluated_at(run: Run, steps: int) -> tuple[int, int] | None:

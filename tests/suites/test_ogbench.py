@@ -163,6 +163,18 @@ def test_seeds_are_pooled_beside_the_published_row() -> None:
     assert "| puzzle-3x3-4 | 5 | 2 of 2x256 | 200,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (1.00 to 1.00) |" in text
 
 
+def test_a_run_that_ended_before_the_published_steps_has_a_row_as_far_as_it_came() -> None:
+    short = [run(0, {"50000": [3, 50], "60000": [40, 50]}), run(1, {"50064": [5, 50], "60021": [50, 50]})]
+    runs = Runs(ogbench=[run(2, {"50000": [9, 50], "100000": [50, 50]}), *short])
+    cells = document(runs)["ogbench"][TASK.name]["chunk5"]
+    assert {at: cell["success"] for at, cell in cells.items()} == {"100000": [1.0], "60000": [0.8, 1.0]}
+    text = table(runs)
+    early = text.index("| puzzle-3x3-4 | 5 | 2 of 2x256 | 60,000 | 0.90 (0.83 to 0.94) | 2 | - |")
+    assert early < text.index(
+        "| puzzle-3x3-4 | 5 | 2 of 2x256 | 100,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (0.98 to 1.00) |"
+    )
+
+
 def test_networks_of_the_published_size_have_rows_of_their_own(tmp_path: Path) -> None:
     for networks, successes in (("small", 1), ("published", 49)):
         measure.keep(run(0, {"100000": [successes, 50]}, networks=networks), tmp_path)
