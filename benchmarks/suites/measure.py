@@ -7,19 +7,22 @@ come, and the next call does the runs that are not finished, from their start. S
 puzzle-3x3-4 with decisions of 5 steps.
 
 Where a GPU is rented by the minute, --keep FOLDER trains and puts the policies there instead of evaluating them, and
---evaluate FOLDER does that later, on any machine, with the same figures.
+--evaluate FOLDER does that later, on any machine, and finds the same successes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import nn
 
@@ -90,6 +93,7 @@ def measure(
         "device": torch.cuda.get_device_name() if device == "cuda" else device,
         "seed": seed,
         "steps": steps,
+        "training": uuid4().hex,
         "evaluations": {},
     }
 
@@ -131,24 +135,56 @@ def note(run: Run, evaluated: Evaluated, folder: Path) -> None:
     )
 
 
-def evaluate_kept(policies: Path, folder: Path) -> None:
-    """Evaluate the policies in a folder that were not evaluated yet, those of a run in the order of their steps."""
-    kept = []
-    for path in policies.glob("*.safetensors"):
-        with safe_open(path, framework="pt") as file:
-            about = file.metadata()
-        kept.append((json.loads(about["run"]), Progress(**json.loads(about["progress"])), path))
-    for run, progress, path in sorted(kept, key=lambda one: (*key(one[0]), one[1].online_steps)):
-        known = next((other for other in read(folder).ogbench if key(other) == key(run)), run)
+def evaluate_kept(policies: Path, folder: Path) -> list[str]:
+    """Evaluate the policies in a folder that were not evaluated yet, those of a training in the order of their steps.
+
+    Returns:
+        What could not be evaluated, a sentence each; everything else was.
+    """
+    trainings: dict[tuple[Any, ...], Run] = {}
+    failures = []
+    for run, progress, path in sorted(_kept(policies, failures), key=lambda one: (*key(one[0]), one[1].online_steps)):
+        training = (*key(run), run.get("training"))
+        known = trainings.setdefault(training, _known(run, folder))
         if str(progress.online_steps) not in known["evaluations"]:
-            successes = ogbench.evaluate(
-                ogbench.TASKS[run["task"]],
-                load_file(path),
-                chunk=run["chunk"],
-                seed=run["seed"],
-                networks=run["networks"],
-            )
+            try:
+                successes = ogbench.evaluate(
+                    ogbench.TASKS[run["task"]],
+                    load_file(path),
+                    chunk=run["chunk"],
+                    seed=run["seed"],
+                    networks=run["networks"],
+                    eval_episodes=ogbench.EVAL_EPISODES,
+                )
+            except (KeyError, RuntimeError, SafetensorError) as error:
+                why = " ".join(str(error).split()[:30])
+                failures.append(f"{path} is of another task or size than this program's ({why}); train it again")
+                continue
             note(known, Evaluated(**asdict(progress), successes=successes, episodes=ogbench.EVAL_EPISODES), folder)
+    return failures
+
+
+def _kept(policies: Path, failures: list[str]) -> Iterator[tuple[Run, Progress, Path]]:
+    for path in sorted(policies.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = file.metadata() or {}
+            yield json.loads(about["run"]), Progress(**json.loads(about["progress"])), path
+        except (KeyError, TypeError, ValueError, SafetensorError) as error:
+            failures.append(f"{path} is no policy that --keep has written ({error!r}); remove it, or train it again")
+
+
+def _known(run: Run, folder: Path) -> Run:
+    """Return what is known of a training of which a policy was kept: another of the same seed is none of it."""
+    same = (other for other in read(folder).ogbench if key(other) == key(run))
+    return next((other for other in same if other.get("training") == run.get("training")), run)
+
+
+def is_kept(policies: Path | None, run: tuple[str, int, str, int], steps: int) -> bool:
+    """Return whether the policy at the end of a run lies in a folder already."""
+    task, chunk, networks, seed = run
+    found = [] if policies is None else policies.glob(f"{task}-chunk{chunk}-{networks}-seed{seed}-*.safetensors")
+    return any(int(path.stem.rpartition("-")[2]) >= steps for path in found)
 
 
 def is_done(run: Run | None, steps: int) -> bool:
@@ -170,15 +206,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the table and the results")
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--keep", type=Path, metavar="FOLDER", help="put policies there instead of evaluating them")
-    when.add_argument("--evaluate", type=Path, metavar="FOLDER", help="evaluate what was kept there, and train nothing")
+    when.add_argument(
+        "--evaluate", type=Path, metavar="FOLDER", help="evaluate all that was kept there, and train nothing"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.evaluate is not None:
-        evaluate_kept(options.evaluate, options.out)
+        if not list(options.evaluate.glob("*.safetensors")):
+            parser.error(f"no policy lies in {options.evaluate}, must be one that --keep has written; name its folder")
+        if failures := evaluate_kept(options.evaluate, options.out):
+            sys.exit("\n".join(failures))
         return
     for task, chunk, seed in wanted(options.seeds, options.only, options.chunks):
         known = {key(run): run for run in read(options.out).ogbench}
-        if not is_done(known.get((task.name, chunk, options.networks, seed)), options.steps):
+        run = (task.name, chunk, options.networks, seed)
+        if not is_done(known.get(run), options.steps) and not is_kept(options.keep, run, options.steps):
             measure(
                 task,
                 chunk=chunk,

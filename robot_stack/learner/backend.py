@@ -92,8 +92,8 @@ class Backend:
         self.roster = Roster() if roster is None else roster
         self._inbox: list[Arrival] = []
         self._inbox_bytes = 0
-        self._in_hand = 0
-        """Arrivals that the learner took last, and may not have counted yet."""
+        self._received = 0
+        self._counted = 0
         self._room = threading.Condition()
         self._order = threading.Lock()
         self._cutting: set[str] = set()
@@ -178,25 +178,32 @@ class Backend:
         return self._scorer.after(cursor, timeout_s)
 
     def status(self) -> LearnerStatus:
-        """Return the learner's status, with the status of each actor and how many arrivals it has yet to count."""
+        """Return the learner's status, with the status of each actor.
+
+        Counters say too how much has arrived since this start, and how much of it the rest of the status knows of.
+        """
         with self._room:
-            pending = len(self._inbox) + self._in_hand
+            arrivals = {"received": float(self._received), "counted": float(self._counted)}
         status = self._status()
-        counters = {**status.counters, "pending": float(pending)}
+        counters = {**status.counters, **arrivals}
         return replace(status, counters=counters, actors=self.roster.statuses())
 
     def take(self) -> list[Arrival]:
-        """Return everything that arrived since the last call, in order; what that call returned is counted by now."""
+        """Return everything that arrived since the last call, in order.
+
+        Call it only once that which the last call returned has been counted.
+        """
         self.arrived.clear()
         with self._room:
+            self._counted = self._received - len(self._inbox)
             taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
-            self._in_hand = len(taken)
             self._room.notify_all()
         return taken
 
     def _hand_over(self, arrival: Arrival) -> None:
         with self._room:
             self._inbox.append(arrival)
+            self._received += 1
             self._inbox_bytes += _size(arrival)
         self.arrived.set()
 

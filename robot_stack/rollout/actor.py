@@ -27,6 +27,7 @@ from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.rollout.task_schedule import schedule_of
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import AskingRow, ControlRow, FaultRow, HelpRow
+from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.errors import ConfigError, RobotError, SpecError, StackError, StoreError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
@@ -179,18 +180,18 @@ class Actor:
     def _wait_counted(self, stop: threading.Event) -> None:
         """Wait until the learner has counted the demonstration, so that it asks for no more than it needs.
 
-        Ends too where the learner needs no more, cannot be reached or refuses this actor, and after `COUNTED_S`.
+        Ends too where the learner needs no more or refuses this actor, and after `COUNTED_S`, whatever it says.
         """
-        deadline_s = time.monotonic() + COUNTED_S
+        deadline_s, received = time.monotonic() + COUNTED_S, -1.0
         while not stop.is_set() and not self._client.refusal and time.monotonic() < deadline_s:
-            if self._client.wait_acked(ASK_EVERY_S):
-                try:
-                    status = self._client.status(timeout_s=1.0)
-                except TransportError:
+            status = self._status() if self._client.wait_acked(ASK_EVERY_S) else None
+            if status is not None:
+                has = status.counters.get("received", 0.0)
+                if received < 0.0 or has < received:  # all of the demonstration is among these; it may start anew
+                    received = has
+                if status.phase != "collecting_demos" or status.counters.get("counted", 0.0) >= received:
                     return
-                if status.phase != "collecting_demos" or not status.counters.get("pending"):
-                    return
-                stop.wait(ASK_EVERY_S)
+            stop.wait(ASK_EVERY_S)
 
     def figures(self) -> dict[str, object]:
         """Return how the actor is doing now, for the console; callable from any thread."""
@@ -212,19 +213,24 @@ class Actor:
         if age_s > OLD_PARAMS_SHARE * limit_s:
             say(f"params are {age_s:.0f} s old, at {limit_s:g} s the policy stops acting; is the learner stalled?")
 
+    def _status(self) -> LearnerStatus | None:
+        """Ask for the learner's status; None if it is out of reach, or too busy to answer within a second."""
+        try:
+            return self._client.status(timeout_s=1.0)
+        except TransportError:
+            return None
+
     def _phase(self) -> str:
         """Ask for the learner's phase; out of reach, online training goes on with the parameters at hand."""
-        try:
-            return self._client.status(timeout_s=1.0).phase
-        except TransportError:
+        status = self._status()
+        if status is None:
             return "training" if self._policy.version else "away"
+        return status.phase
 
     def _is_still(self, phase: str) -> bool:
         """Ask whether the learner is in that phase; out of reach, nothing speaks against it."""
-        try:
-            return self._client.status(timeout_s=1.0).phase == phase
-        except TransportError:
-            return True
+        status = self._status()
+        return status is None or status.phase == phase
 
     def _plan(self, phase: str) -> Plan | None:
         """Plan the next episode: a demonstration that the learner waits for, or what the curriculum wants.

@@ -17,7 +17,7 @@ from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
 LATE_S = 600.0
 TAKEN_IN_S = 2.0
-"""Time in which a learner counts what it has acknowledged and taken out of its inbox."""
+"""Time by which a status is surely younger than the last acknowledgement."""
 POLL_S = 0.004
 """Seldom enough to leave the interpreter to the updates, which take 8 ms each."""
 
@@ -120,7 +120,8 @@ class Lockstep:
     def _has_taken_all_in(self, status: LearnerStatus) -> bool:
         """Return whether nothing has been on its way to the learner for a while."""
         now_s = time.monotonic()
-        if not self._arrived() or status.counters.get("pending", 0.0) > 0.0:
+        received, counted = (status.counters.get(name, 0.0) for name in ("received", "counted"))
+        if not self._arrived() or counted < received:
             self._taken_in_s = None
         elif self._taken_in_s is None:
             self._taken_in_s = now_s

@@ -88,7 +88,8 @@ class Evaluated(Progress):
     """The result of one evaluation: successes of the policy without noise and without help, on held-out resets.
 
     Attributes:
-        successes: Of `episodes`.
+        successes: Of the policy as far as training had come.
+        episodes: That were evaluated.
     """
 
     successes: int

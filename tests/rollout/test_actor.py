@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -250,51 +251,105 @@ def test_what_the_asker_has_learnt_is_on_disk_after_an_episode_and_there_after_a
     assert episode_row.evidence["needed"] == 1
 
 
-def test_a_learner_that_is_slow_to_count_is_given_no_demonstration_too_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is acknowledged is on its disk, and not counted yet: until then it still says that it collects."""
-    cell, client, asked = FakeCell(events={0: "success"}), FakeClient(phase="collecting_demos"), list[str]()
-
-    def status(timeout_s: float) -> LearnerStatus:
-        if client.begun and len(cell.calls) > 1:
-            asked.append(client._phase)
-            client._phase = "done" if len(asked) > 5 else "collecting_demos"
-        return LearnerStatus(phase=client._phase, counters={"demos": 0.0, "pending": 1.0})
-
-    monkeypatch.setattr(client, "status", status)
-    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
-    assert actor.run(threading.Event(), lambda message: None) == ""
-    assert client.begun == ["000000-demo-a"]
-    assert len(asked) > 5
-
-
-def test_a_learner_that_counts_nothing_or_is_away_keeps_no_actor_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(actor_module, "COUNTED_S", 0.3)
+def demonstrating(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Callable[[FakeClient], LearnerStatus]
+) -> FakeClient:
+    """Let an actor demonstrate to a learner with this status, for three demonstrations at most."""
     cell, client, stop = FakeCell(events={0: "success"}), FakeClient(phase="collecting_demos"), threading.Event()
     begin = client.begin
 
-    def begin_twice(header: EpisodeHeader) -> None:
+    def begin_at_most_three(header: EpisodeHeader) -> None:
         begin(header)
-        if len(client.begun) == 2:
+        if len(client.begun) == 3:
             stop.set()
 
-    monkeypatch.setattr(client, "begin", begin_twice)
-    monkeypatch.setattr(
-        client, "status", lambda timeout_s: LearnerStatus(phase="collecting_demos", counters={"pending": 3.0})
-    )
-    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
-    started_s = time.monotonic()
-    assert actor.run(stop, lambda message: None) == "stopped"
-    assert client.begun == ["000000-demo-a", "000001-demo-a"]
-    assert time.monotonic() - started_s >= 0.3
+    monkeypatch.setattr(client, "begin", begin_at_most_three)
+    monkeypatch.setattr(client, "status", lambda timeout_s: status(client))
+    Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a").run(stop, lambda message: None)
+    return client
 
-    def away(timeout_s: float) -> LearnerStatus:
-        raise TransportError("learner is away, must be there; start it")
 
-    monkeypatch.setattr(client, "status", away)
+class Counting:
+    """A learner that needs one demonstration, and counts all that has arrived at the sixth question after it.
+
+    Args:
+        other: Arrivals of another actor between two questions.
+        silent: Questions after the demonstration that it is too busy to answer.
+    """
+
+    def __init__(self, *, other: int = 0, silent: int = 0) -> None:
+        self._other, self._silent = other, silent
+        self.asked = 0
+
+    def __call__(self, client: FakeClient) -> LearnerStatus:
+        if not client.begun:
+            return LearnerStatus(phase="collecting_demos", counters={"received": 0.0, "counted": 0.0})
+        self.asked += 1
+        if self.asked in range(3, 3 + self._silent):
+            raise TransportError("learner does not answer within 1 s, must; see its log")
+        received = 100.0 + self._other * self.asked
+        if self.asked > 6:
+            return LearnerStatus(phase="done", counters={"received": received, "counted": received - self._other})
+        return LearnerStatus(phase="collecting_demos", counters={"received": received, "counted": 90.0})
+
+
+@pytest.mark.parametrize("learner", [Counting(), Counting(other=10), Counting(silent=3)], ids=["alone", "two", "busy"])
+def test_a_learner_that_is_slow_to_count_is_given_no_demonstration_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: Counting
+) -> None:
+    """What is acknowledged is on its disk, and not counted yet: until then it still says that it collects."""
+    assert demonstrating(tmp_path, monkeypatch, learner).begun == ["000000-demo-a"]
+    assert learner.asked > 6
+
+
+def test_what_another_actor_sends_meanwhile_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one records without a pause, so that there is always something that is not counted."""
+    asked = 0
+
+    def status(client: FakeClient) -> LearnerStatus:
+        nonlocal asked
+        asked += 1
+        counters = {"received": 100.0 + 10 * asked, "counted": 90.0 + 10 * asked}
+        return LearnerStatus(phase="collecting_demos", counters=counters)
+
     started_s = time.monotonic()
-    actor._wait_counted(threading.Event())
-    assert time.monotonic() - started_s < 0.3
+    assert len(demonstrating(tmp_path, monkeypatch, status).begun) == 3
+    assert time.monotonic() - started_s < actor_module.COUNTED_S
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_learner_that_counts_nothing_or_is_away_keeps_no_actor_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setattr(actor_module, "COUNTED_S", 0.3)
+    waited_s: list[float] = []
+    wait = Actor._wait_counted
+
+    def timed(actor: Actor, stop: threading.Event) -> None:
+        started_s = time.monotonic()
+        wait(actor, stop)
+        waited_s.append(time.monotonic() - started_s)
+
+    def status(client: FakeClient) -> LearnerStatus:
+        if client.begun and not answers and len(client.begun) > len(waited_s):
+            raise TransportError("learner is away, must be there; start it")
+        return LearnerStatus(phase="collecting_demos", counters={"received": 3.0, "counted": 0.0})
+
+    monkeypatch.setattr(Actor, "_wait_counted", timed)
+    assert len(demonstrating(tmp_path, monkeypatch, status).begun) == 3
+    assert min(waited_s[:2]) >= 0.3
+
+
+def test_a_learner_that_started_anew_is_asked_for_what_it_has_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its counters begin at 0 again; what it restored from its disk is counted before it answers."""
+    told = [(100.0, 90.0), (0.0, 0.0)]
+
+    def status(client: FakeClient) -> LearnerStatus:
+        received, counted = told[0] if not client.begun or len(told) == 1 else told.pop(0)
+        return LearnerStatus(phase="collecting_demos", counters={"received": received, "counted": counted})
+
+    started_s = time.monotonic()
+    assert len(demonstrating(tmp_path, monkeypatch, status).begun) == 3
+    assert time.monotonic() - started_s < actor_module.COUNTED_S

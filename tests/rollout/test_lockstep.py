@@ -107,11 +107,11 @@ def test_an_episode_of_an_earlier_start_that_is_closed_a_step_shorter_is_not_wai
     assert stands(level)
     time.sleep(0.5)
     assert level.now_ns() == 1, "it may be on its way"
-    learner.counters |= {"pending": 12}
+    learner.counters |= {"received": 12.0, "counted": 0.0}
     arrived[0] = True
     time.sleep(0.5)
     assert level.now_ns() == 1, "or not yet counted"
-    learner.counters |= {"pending": 0}
+    learner.counters |= {"counted": 12.0}
     time.sleep(0.6)
     assert level.now_ns() == 2
     sent[0] = 2

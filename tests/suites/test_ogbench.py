@@ -12,9 +12,11 @@ import pytest
 pytest.importorskip("ogbench", reason="no OGBench on this machine: pip install 'robot-stack[ogbench]'")
 
 import gymnasium
+import torch
+from safetensors.torch import save_file
 
 from benchmarks.suites import measure, ogbench, play
-from benchmarks.suites.table import PUBLISHED, Runs, document, read, table
+from benchmarks.suites.table import PUBLISHED, Runs, document, figures_of, read, table
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.prior import prior_replay
 from robot_stack.suites.training import Evaluated
@@ -114,23 +116,83 @@ def test_policies_that_were_kept_are_evaluated_later_with_the_same_figures(
     measure.measure(TASK, folder=tmp_path / "later", policies=policies, **same)
     assert not read(tmp_path / "later").ogbench
     assert len(list(policies.iterdir())) == 2
-    counted: list[int] = []
+    made: list[int] = []
 
     def evaluate(task: ogbench.Task, state: Any, **asked: Any) -> int:
-        counted.append(ogbench_evaluate(task, state, **asked))
-        return 7
+        assert asked["eval_episodes"] == 1
+        made.append(ogbench_evaluate(task, state, **asked))
+        return 0 if state["actor.encoder.proprio_mean"].any() else 7  # of an untrained network it would be zeros
 
     ogbench_evaluate = ogbench.evaluate
     monkeypatch.setattr(ogbench, "evaluate", evaluate)
-    measure.evaluate_kept(policies, tmp_path / "later")
-    measure.evaluate_kept(policies, tmp_path / "later")
+    assert not measure.evaluate_kept(policies, tmp_path / "later")
+    assert not measure.evaluate_kept(policies, tmp_path / "later")
     (later,), (at_once,) = read(tmp_path / "later").ogbench, read(tmp_path / "at once").ogbench
-    assert later["evaluations"].keys() == at_once["evaluations"].keys()
-    assert counted == [at_once["evaluations"][steps][0] for steps in ("60", "100")]
-    assert later["evaluations"] == {"60": [7, 1], "100": [7, 1]}  # what the evaluation says is what stands there
-    assert {name: later[name] for name in ("task", "chunk", "networks", "seed", "steps")} == {
-        name: at_once[name] for name in ("task", "chunk", "networks", "seed", "steps")
-    }
+    assert made == [at_once["evaluations"][steps][0] for steps in ("60", "100")]
+    assert later["evaluations"] == at_once["evaluations"] == {"60": [0, 1], "100": [0, 1]}
+    same_names = ("task", "chunk", "networks", "seed", "steps", "device")
+    assert {name: later[name] for name in same_names} == {name: at_once[name] for name in same_names}
+    assert later["training"] != at_once["training"]
+
+
+def kept(folder: Path, steps: int, *, training: str, seed: int = 0) -> None:
+    names = {"task": TASK.name, "chunk": 5, "networks": "small", "seed": seed, "steps": 100_000}
+    run = json.dumps({**names, "training": training, "evaluations": {}})
+    progress = json.dumps({"online_steps": steps, "updates": steps, "seconds": 1.0})
+    path = folder / f"{TASK.name}-chunk5-small-seed{seed}-{steps}.safetensors"
+    save_file({"weight": torch.tensor([float(steps)])}, path, {"run": run, "progress": progress})
+
+
+def test_another_training_of_the_same_seed_is_no_part_of_a_run(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(ogbench, "evaluate", lambda task, state, **asked: int(state["weight"]) // 10_000)
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    kept(policies, 60_000, training="first")
+    measure.evaluate_kept(policies, tmp_path)
+    assert read(tmp_path).ogbench[0]["evaluations"] == {"60000": [6, 50]}
+    kept(policies, 50_000, training="second")
+    measure.evaluate_kept(policies, tmp_path)
+    assert read(tmp_path).ogbench[0]["evaluations"] == {"60000": [6, 50]}, "it has not come as far"
+    kept(policies, 100_000, training="second")
+    measure.evaluate_kept(policies, tmp_path)
+    (run,) = read(tmp_path).ogbench
+    assert run["evaluations"] == {"50000": [5, 50], "100000": [10, 50]}
+    assert run["training"] == "second"
+    assert measure.is_done(run, 100_000)
+
+
+def test_a_file_that_is_no_policy_is_named_and_the_others_are_evaluated(tmp_path: Path, monkeypatch, capsys) -> None:
+    real = ogbench.evaluate
+    monkeypatch.setattr(
+        ogbench, "evaluate", lambda task, state, **asked: real(task, state, **asked) if asked["seed"] == 2 else 3
+    )
+    kept(tmp_path, 100_000, training="a")
+    kept(tmp_path, 100_000, training="a", seed=2)
+    (tmp_path / "cut.safetensors").write_bytes(b"half a file")
+    save_file({"weight": torch.zeros(1)}, tmp_path / "foreign.safetensors")
+    monkeypatch.setattr("sys.argv", ["suites", "--evaluate", str(tmp_path), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as said:
+        measure.main()
+    cut, foreign, of_another_size = str(said.value).splitlines()
+    assert cut.startswith(f"{tmp_path / 'cut.safetensors'} is no policy that --keep has written")
+    assert foreign.startswith(f"{tmp_path / 'foreign.safetensors'} is no policy that --keep has written")
+    assert "seed2-100000.safetensors is of another task or size than this program's" in of_another_size
+    assert [each["seed"] for each in read(tmp_path / "out").ogbench] == [0]
+    monkeypatch.setattr("sys.argv", ["suites", "--evaluate", str(tmp_path / "nowhere")])
+    with pytest.raises(SystemExit):
+        measure.main()
+    assert "no policy lies in" in capsys.readouterr().err
+
+
+def test_a_run_whose_last_policy_was_kept_is_not_trained_again(tmp_path: Path, monkeypatch) -> None:
+    kept(tmp_path, 60_000, training="a", seed=0)
+    kept(tmp_path, 100_000, training="a", seed=1)
+    asked = []
+    monkeypatch.setattr(ogbench, "train", lambda task, *, seed, **rest: asked.append(seed))
+    words = ["--only", TASK.name, "--chunks", "5", "--seeds", "0", "1", "--steps", "100000", "--keep", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", ["suites", *words, "--out", str(tmp_path / "out")])
+    measure.main()
+    assert asked == [0]
 
 
 _make = gymnasium.make
@@ -173,6 +235,20 @@ def test_a_run_that_ended_before_the_published_steps_has_a_row_as_far_as_it_came
     assert early < text.index(
         "| puzzle-3x3-4 | 5 | 2 of 2x256 | 100,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (0.98 to 1.00) |"
     )
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "row"),
+    [
+        ({"60": [1, 50], "100": [2, 50]}, [(100, (2, 50))]),
+        ({"60000": [1, 50], "60900": [2, 50]}, [(60_000, (2, 50))]),
+        ({"90000": [1, 50], "120000": [2, 50]}, [(120_000, (2, 50))]),
+        ({"100310": [1, 50], "150000": [2, 50]}, [(100_000, (1, 50))]),
+        ({}, []),
+    ],
+)
+def test_rows_of_a_run_are_of_evaluations_that_were_made(evaluations: dict, row: list) -> None:
+    assert figures_of(run(0, evaluations)) == row
 
 
 def test_networks_of_the_published_size_have_rows_of_their_own(tmp_path: Path) -> None:
