@@ -47,7 +47,8 @@ class RealLearner:
             for path in sorted(self.folder.rglob("*"))
             if path.is_file()
         }
-        return files, len(self.take()), self.backend.status()
+        self.take()
+        return files, len(self.take()), self.backend.status()  # the second call tells that the first has been counted
 
     def close(self) -> None:
         self.store.close()
