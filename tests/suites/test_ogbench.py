@@ -88,11 +88,7 @@ def test_success_in_play_is_what_ogbench_says(data: Path) -> None:
 def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept(
     data: Path, tmp_path: Path, monkeypatch, chunk: int
 ) -> None:
-    short: dict[str, Any] = {"random_steps": 20, "shards": 1, "shard_episodes": 2}
-    train = ogbench.train
-    monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
-    monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
-    monkeypatch.setattr(ogbench, "EVAL_EPISODES", 1)
+    shorten(monkeypatch)
     measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path, eval_every=40)
     runs = read(tmp_path).ogbench
     assert [measure.key(run) for run in runs] == [(TASK.name, chunk, "small", 3)]
@@ -105,11 +101,7 @@ def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept
 def test_policies_that_were_kept_are_evaluated_later_with_the_same_figures(
     data: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    short: dict[str, Any] = {"random_steps": 20, "shards": 1, "shard_episodes": 2}
-    train = ogbench.train
-    monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
-    monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
-    monkeypatch.setattr(ogbench, "EVAL_EPISODES", 1)
+    shorten(monkeypatch)
     same: dict[str, Any] = {"chunk": 5, "seed": 3, "steps": 100, "data": data, "eval_every": 40}
     measure.measure(TASK, folder=tmp_path / "at once", **same)
     policies = tmp_path / "policies"
@@ -193,6 +185,15 @@ def test_a_run_whose_last_policy_was_kept_is_not_trained_again(tmp_path: Path, m
     monkeypatch.setattr("sys.argv", ["suites", *words, "--out", str(tmp_path / "out")])
     measure.main()
     assert asked == [0]
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let trainings have little play, short episodes and one evaluation episode."""
+    short: dict[str, Any] = {"random_steps": 20, "shards": 1, "shard_episodes": 2}
+    train = ogbench.train
+    monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
+    monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
+    monkeypatch.setattr(ogbench, "EVAL_EPISODES", 1)
 
 
 _make = gymnasium.make
