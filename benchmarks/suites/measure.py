@@ -142,7 +142,7 @@ def evaluate_kept(policies: Path, folder: Path) -> list[str]:
         What could not be evaluated, a sentence each; everything else was.
     """
     trainings: dict[tuple[Any, ...], Run] = {}
-    failures = []
+    failures: list[str] = []
     for run, progress, path in sorted(_kept(policies, failures), key=lambda one: (*key(one[0]), one[1].online_steps)):
         training = (*key(run), run.get("training"))
         known = trainings.setdefault(training, _known(run, folder))
