@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from policies.learner import LearnerSpec
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.policy import RLPDPolicy
 from robot_stack.replay.rewards import RewardRule
+from robot_stack.suites.environment_process import EnvironmentProcess
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.prior import prior_replay
 from robot_stack.suites.training import Budget, Evaluated, LockstepTraining, Progress
@@ -137,7 +139,8 @@ def train(
     make_shards(task.domain, folder, shards=shards, episodes=shard_episodes)
     environment = gymnasium.make(task.environment)
     arrays = labelled_play(task, environment, folder, shards)
-    cell = GymnasiumCell(environment)
+    beside = EnvironmentProcess(partial(make_environment, task.environment))
+    cell = GymnasiumCell(beside)
     prior = prior_replay(cell.spec, RULE, arrays)
     del arrays
     budget = Budget(
@@ -150,8 +153,11 @@ def train(
         eval_first=False,
     )
     config = settings(chunk, networks)
-    training = LockstepTraining(cell, config, budget, seed=seed, rule=RULE, prior=prior, device=device)
-    training.run(say, keep=keep)
+    training = LockstepTraining(cell, config, budget, seed=seed, rule=RULE, prior=prior, device=device, beside=beside)
+    try:
+        training.run(say, keep=keep)
+    finally:
+        beside.close()
 
 
 def evaluate(
@@ -182,6 +188,11 @@ def evaluate(
     network = RLPDPolicy(spec, settings(chunk, networks))
     network.load_state_dict(state)
     return LockstepTraining(cell, settings(chunk, networks), budget, seed=seed, rule=RULE).evaluate(network)
+
+
+def make_environment(name: str) -> gymnasium.Env[Any, Any]:
+    """Make an environment of OGBench; a process that imports this module knows them."""
+    return gymnasium.make(name)
 
 
 def _longest(environment: gymnasium.Env[Any, Any]) -> int:

@@ -30,6 +30,7 @@ from robot_stack.replay.rewards import RewardRule
 from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
 from robot_stack.rollout.episode_runner import episode_id, reset_seed
 from robot_stack.rollout.evaluate import NullSink
+from robot_stack.suites.environment_process import EnvironmentProcess
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label
@@ -109,6 +110,8 @@ class LockstepTraining:
             training itself records is the other half: it begins with random steps, and has no demonstrations.
         hindsight: Of rows whose goal is relabelled; None for none.
         device: Where the learner computes, "cpu" or "cuda"; the policy acts on the CPU, as in a run on a robot.
+        beside: The process in which the cell's environment steps. The updates that a step allows are made while the
+            next one is simulated: an action is then of a policy one update older.
 
     Raises:
         SpecError: If the environment has cameras, since training in lockstep reads numbers alone, or the budget does
@@ -126,6 +129,7 @@ class LockstepTraining:
         prior: Replay | None = None,
         hindsight: Hindsight | None = None,
         device: str = "cpu",
+        beside: EnvironmentProcess | None = None,
     ) -> None:
         if names := [camera.name for camera in cell.spec.cameras]:
             raise SpecError(
@@ -143,6 +147,7 @@ class LockstepTraining:
         self._replay = Replay(cell.spec, rule, keep_images=False, hindsight=hindsight)
         self._prior = prior
         self._device = device
+        self._beside = beside
         self._own_batches = make_batches(self._replay, device)
         self._prior_batches = None if prior is None else make_batches(prior, device)
         self._rng = np.random.default_rng(seed)
@@ -172,6 +177,7 @@ class LockstepTraining:
         at_first = _RandomPolicy(self._cell.spec.action_size, self._rng)
 
         def measure() -> None:
+            self._catch_up(learner)
             keep(self._progress(policy.version), learner.published)
             found.append(self._evaluate(policy))
             say(found[-1])
@@ -180,6 +186,8 @@ class LockstepTraining:
             measure()
         self._update(learner, self._config.pretrain_updates)
         due = budget.eval_every
+        if self._beside is not None:
+            self._beside.meanwhile = lambda: self._catch_up(learner)
         sink = _OnlineSink(self._replay, lambda: self._after_step(learner))
         while self.online_steps < budget.online_steps:
             is_random = self.online_steps < budget.random_steps
@@ -216,8 +224,13 @@ class LockstepTraining:
         )
 
     def _after_step(self, learner: RLPDLearner) -> None:
-        """Make the updates that an online step allows."""
+        """Count an online step, and make the updates that it allows unless they are made beside the next one."""
         self.online_steps += 1
+        if self._beside is None:
+            self._catch_up(learner)
+
+    def _catch_up(self, learner: RLPDLearner) -> None:
+        """Make the updates that the online steps so far allow."""
         counted = max(0, self.online_steps - self._budget.random_steps)
         self._update(learner, self._config.pretrain_updates + int(self._config.utd * counted))
 
