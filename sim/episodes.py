@@ -42,7 +42,8 @@ DECOY_SHARE = 0.25
 LONGEST_STEPS = 160
 EMPTY_S = 0.5
 """An empty hand has closed or opened by then."""
-TRIES = 24
+TRIES = 96
+"""One in six tries of the rarest kind comes about: none of so many in one of 40 million seeds, of 24 in one of 80."""
 
 
 class Senses(Protocol):

@@ -383,6 +383,14 @@ def test_unknown_kind_is_refused(maker: EpisodeMaker) -> None:
         maker.make("sucess", 0)
 
 
+def test_rare_kind_comes_about_from_a_seed_that_needs_many_tries(resolved: ResolvedRun) -> None:
+    """One of the seeds of `reward eval --generated --seed 2`, which it ended with a refusal."""
+    maker, _ = blind_maker(resolved)
+    episode = maker.make("empty_hand", 1927048246)
+    assert not episode.success
+    assert maker._task.failed(maker._world.data)
+
+
 def test_kind_that_does_not_come_about_is_said(resolved: ResolvedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(episodes, "TRIES", 2)
     maker, _ = blind_maker(resolved)
