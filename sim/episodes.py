@@ -19,7 +19,7 @@ from robot_stack.types.spec import Spec
 from sim.hand import GAIN_HZ, Aim, Hand
 from sim.scripts import KINDS, Kind, set_stage
 from sim.tasks.peg_insert import TwoSockets
-from sim.world import World
+from sim.world import UnstableScene, World
 
 OTHER_TASKS = (
     "insert the orange peg into the green socket",
@@ -129,7 +129,10 @@ class EpisodeMaker:
             raise SpecError(f"kind of episode is {kind!r}, must be one of {sorted(KINDS)}")
         for attempt in range(TRIES):
             rng = np.random.default_rng((seed, zlib.crc32(kind.encode()), attempt))
-            episode = self._play(kind, seed, rng)
+            try:
+                episode = self._play(kind, seed, rng)
+            except UnstableScene:
+                continue
             if episode is not None:
                 return episode
         raise RobotError(f"{kind} with seed {seed} did not come about in {TRIES} tries; take another seed")
@@ -154,8 +157,6 @@ class EpisodeMaker:
             tape.add(self._senses.observe(), hand, action)
             if hand.steps > LONGEST_STEPS:
                 return None
-        if self._world.unstable:
-            return None
         done = np.array(tape.done)
         if bool(done[-1]) != succeeds or (not succeeds and done.any()) or not tape.actions:
             return None

@@ -29,6 +29,10 @@ BLOWN_UP = [
 ]
 
 
+class UnstableScene(RobotError):
+    """The state of a scene has blown up, and MuJoCo has put the scene back by itself: nothing that moved did so."""
+
+
 class World:
     """The simulated world of arms and one task in MuJoCo.
 
@@ -155,7 +159,11 @@ class World:
             self._which(arm).command(self.data, twist, gripper)
 
     def advance(self, duration_s: float) -> None:
-        """Let time pass, by a multiple of the time step."""
+        """Let time pass, by a multiple of the time step.
+
+        Raises:
+            UnstableScene: If the state has blown up since the reset.
+        """
         self._substep(round(duration_s / TIMESTEP_S))
 
     def state(self, arm: str = "") -> RobotState:
@@ -187,5 +195,8 @@ class World:
             for arm in arms:
                 arm.feel(self.data)
         self.time_ns += round(count * TIMESTEP_S * 1e9)
-        if not np.isfinite(self.data.qpos).all():
-            raise RobotError("simulation state is not finite, must be finite; the scene is unstable")
+        if self.unstable:
+            raise UnstableScene(
+                "scene has blown up and jumped back to where its model begins, must move steadily; reset it, and if it "
+                "happens again give its parts masses, sizes and forces that are less far apart"
+            )

@@ -67,12 +67,13 @@ the play data teach the task.
 
 ## Our program at the published size
 
-Ten critics of 4x512 with chunk 5 were trained on an H200 in loans of 15 minutes, too few for 100,000 steps. In the first,
-three seeds of puzzle-3x3-4 and one of puzzle-3x3-1 ran at once and came to 60,000: a step took 11.5 ms, the GPU was busy
-for 85 % of the time, which is 2.4 ms for each run's step. A run alone took 8.7 to 10.5 ms a step then, most of it for
-OGBench's simulation and the host's batches. Since the simulation has a process of its own beside the updates it is 6.4 ms,
-whether one run is trained or two at once, and seed 0 of puzzle-3x3-4, trained anew in the second loan, came to 80,000, of which
-the policy after 75,000 was brought back. What 50 evaluation episodes of each policy came to:
+Ten critics of 4x512 with chunk 5 were trained on an H200 twice for a quarter of an hour, too short for 100,000 steps.
+The first time, three seeds of puzzle-3x3-4 and one of puzzle-3x3-1 ran at once and came to 60,000: a step took 11.5 ms,
+the GPU was busy for 85 % of the time, which is 2.4 ms for each run's step. A run alone took 8.7 to 10.5 ms a step then,
+most of it for OGBench's simulation and the host's batches. Since the simulation has a process of its own beside the
+updates it is 6.4 ms, whether one run is trained or two at once, and seed 0 of puzzle-3x3-4, trained anew the second
+time, came to 80,000, of which the policy after 75,000 was brought back. What 50 evaluation episodes of each policy came
+to:
 
 | task, seed | 50,000 | 55,000 | 60,000 | 65,000 | 70,000 | 75,000 steps |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -81,10 +82,10 @@ the policy after 75,000 was brought back. What 50 evaluation episodes of each po
 | puzzle-3x3-4, 1 and 2 | 0, 0 | | 0, 0 | | | |
 
 In puzzle-3x3-1 success rose within 10,000 steps of its first one. In puzzle-3x3-4, which the published runs with
-decisions of one step learn much later than the other, the first one has just been seen. Published are success before the
-first step and after 100,000, and nothing between, so that these rows can neither confirm nor contradict it. For the way
-to that machine the observations of play were rounded to float16, by .001 at most, and in the second loan the actions to
-16 bits too. The policies were evaluated on one core here (`python -m benchmarks.suites --keep`, `--evaluate`).
+decisions of one step learn much later than the other, the first one has just been seen. Published are success before
+the first step and after 100,000, and nothing between, so that these rows can neither confirm nor contradict it. For the
+way to that machine the observations of play were rounded to float16, by .001 at most, and the second time the actions
+to 16 bits too. The policies were evaluated on one core here (`python -m benchmarks.suites --keep`, `--evaluate`).
 
 A whole run, `python -m benchmarks.suites --networks published --device cuda --only puzzle-3x3-4 --chunks 5 --seeds 0
 --steps 100000`, takes about ten minutes of such a GPU once the play data is there, and with `--keep` not more.

@@ -62,7 +62,7 @@ class Rights:
         if what in ENABLING and not self.enable:
             return f"{what} is pressed on a page, must be pressed at the robot on a real cell; use the device there"
         if what == DISMISS and not self.dismiss:
-            return "dismiss lets a real arm go on that is kept still, must be pressed at the robot; use the device"
+            return "dismiss lets the policy move a real arm again, must be pressed at the robot; use the device"
         return ""
 
     def refuse_move(self) -> str:

@@ -20,6 +20,7 @@ from robot_stack.control.safety.cell_filter import SafetyFilter
 from robot_stack.sensing.observer import Observer
 from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.command import Mode
+from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.help import HelpRequest
 from robot_stack.types.insertion import InsertionRecord
@@ -99,6 +100,8 @@ class LocalCell:
         self._past: deque[tuple[int, Snapshot]] = deque()
         """What was seen on the way to each control tick, with its time; the oldest first."""
         self._task_id: str | None = None
+        self._broken: str | None = None
+        """Why the simulation cannot go on until the scene is reset."""
         self._insertion = InsertionRecorder(world)
         self.anew(safety, operator)
 
@@ -133,11 +136,21 @@ class LocalCell:
             if not looked and self._world.time_ns >= look_ns:
                 self._past.append((self._world.time_ns, self._look()))
                 looked = True
-            self._tick()
+            try:
+                self._tick()
+            except RobotError as error:  # the clock is not where a control loop looks for faults: who observes is told
+                self._broken = str(error)
+                return
 
     # Cell ------------------------------------------------------------------------------------------------------
     def observe(self) -> Observation | None:
-        """Observe the cell as it was one observation's age ago: without an age, as it is now."""
+        """Observe the cell as it was one observation's age ago: without an age, as it is now.
+
+        Raises:
+            RobotError: If the simulation has broken down since the reset.
+        """
+        if self._broken is not None:
+            raise RobotError(self._broken)
         now_ns = self._world.time_ns
         while len(self._past) > 1 and self._past[1][0] <= now_ns - self._age_ns:
             self._past.popleft()
@@ -176,6 +189,7 @@ class LocalCell:
         self._safety.end_episode()
         if scene:
             self._world.reset(seed)
+            self._broken = None
         self._past.clear()
         turn = self._task.turn(task_id)
         self._world.turn(turn.id)

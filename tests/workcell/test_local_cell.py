@@ -20,6 +20,7 @@ from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.local_cell import LocalCell
 
 pytestmark = pytest.mark.long
 
@@ -130,6 +131,44 @@ def test_proprio_starts_at_zero_pose_and_follows_the_arm(resolved: ResolvedRun) 
     assert later is not None
     assert -0.5 * 5 * 0.011 < later.proprio[2] < -0.01
     assert later.stamp_ns - first.stamp_ns == 500_000_000
+
+
+class Shaking(Idle):
+    """A policy during whose third action the peg is torn away by a force that no simulation can follow."""
+
+    def __init__(self, cell: LocalCell, actions: int) -> None:
+        super().__init__(actions)
+        self._cell, self._acts = cell, 0
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        self._acts += 1
+        if self._acts == 3:
+            self._cell.world.data.qfrc_applied[0] = 1e20
+        return super().act(observation, deterministic=deterministic)
+
+
+def test_a_scene_that_blows_up_ends_its_episode_as_a_fault_and_the_next_one_runs(
+    resolved: ResolvedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where MuJoCo writes its log
+    spec, task = resolved.spec(), resolved.task.name
+    cell = build_local_cell(resolved, seed=2)
+    loop = ControlLoop(cell, spec, cell, LoopLimits(episode_steps=20))
+    policies = [Shaking(cell, spec.action_size), Idle(spec.action_size)]
+    with EpisodeStore(tmp_path / "store", spec, task) as store:
+        outcomes = []
+        for number, policy in enumerate(policies):
+            name = episode_id(number, EpisodeKind.EVAL, "a")
+            header = EpisodeHeader(
+                episode_id=name, kind=EpisodeKind.EVAL, task=task, actor="a", started_unix_s=1.0, seed=5
+            )
+            outcomes.append(loop.run_episode(header, policy, StoreSink(store)))
+        torn, whole = (store.read(outcome.header.episode_id) for outcome in outcomes)
+    assert [outcome.end for outcome in outcomes] == [EndReason.FAULT, EndReason.TIMEOUT]
+    assert "scene has blown up and jumped back" in outcomes[0].ticks.hold_reasons[0]
+    assert (torn.length, whole.length) == (2, 20)
+    moved = np.abs(np.diff(torn.arrays["proprio"], axis=0)).max(axis=0)
+    assert (moved < 0.02).all(), "where the scene has jumped to was recorded"
 
 
 def test_silent_policy_is_held(resolved: ResolvedRun) -> None:
