@@ -178,7 +178,7 @@ def test_a_scene_that_has_blown_up_says_so_until_the_next_reset(
     assert not world.unstable
     world.data.qfrc_applied[0] = 1e20
     for _ in range(2):
-        with pytest.raises(UnstableScene, match="has blown up and jumped back .*, must move steadily"):
+        with pytest.raises(UnstableScene, match=r"has blown up and jumped back .*, must move steadily"):
             world.advance(0.02)
         assert world.unstable
     world.reset(SEED)
