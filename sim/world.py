@@ -84,7 +84,7 @@ class World:
         """Draw a start state from `seed`: same seed, same state. The arms end at rest, holding their parts or open.
 
         Raises:
-            RobotError: If a start pose cannot be reached.
+            RobotError: If a start pose cannot be reached, the object is lost, or the scene blows up (`UnstableScene`).
         """
         self.turn()
         rng, arms, data = np.random.default_rng(seed), self.arms.values(), self.data

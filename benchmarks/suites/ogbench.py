@@ -139,9 +139,7 @@ def train(
     make_shards(task.domain, folder, shards=shards, episodes=shard_episodes)
     environment = gymnasium.make(task.environment)
     arrays = labelled_play(task, environment, folder, shards)
-    beside = EnvironmentProcess(partial(make_environment, task.environment))
-    cell = GymnasiumCell(beside)
-    prior = prior_replay(cell.spec, RULE, arrays)
+    prior = prior_replay(GymnasiumCell(environment).spec, RULE, arrays)
     del arrays
     budget = Budget(
         demos=0,
@@ -153,8 +151,11 @@ def train(
         eval_first=False,
     )
     config = settings(chunk, networks)
-    training = LockstepTraining(cell, config, budget, seed=seed, rule=RULE, prior=prior, device=device, beside=beside)
+    beside = EnvironmentProcess(partial(make_environment, task.environment))
     try:
+        training = LockstepTraining(
+            GymnasiumCell(beside), config, budget, seed=seed, rule=RULE, prior=prior, device=device, beside=beside
+        )
         training.run(say, keep=keep)
     finally:
         beside.close()

@@ -114,6 +114,7 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
         Raises:
             SpecError: If the action does not fit the space.
             ResetNeeded: If no episode is running.
+            RobotError: If the simulation has broken down.
         """
         before = self._observation
         if before is None:

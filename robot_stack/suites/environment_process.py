@@ -11,6 +11,10 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from robot_stack.types.errors import RobotError
 
+END_S = 5.0
+"""A process that has been asked to end is killed after so long."""
+REMEDY = "must run until it is closed; repair it if it fails by itself, and train again"
+
 
 class EnvironmentProcess(gymnasium.Env[Any, Any]):
     """An environment in a process of its own; a step calls `meanwhile` while that process simulates.
@@ -37,7 +41,7 @@ class EnvironmentProcess(gymnasium.Env[Any, Any]):
         """Reset the environment.
 
         Raises:
-            RobotError: If its process has ended.
+            RobotError: If the environment fails, or its process has ended.
         """
         observations, info = self._asked(lambda: self._process.reset(seed=seed, options=options))
         return _first(observations), _first_info(info)
@@ -46,29 +50,36 @@ class EnvironmentProcess(gymnasium.Env[Any, Any]):
         """Make a step there, and call `meanwhile` here until it is made.
 
         Raises:
-            RobotError: If its process has ended.
+            RobotError: If the environment fails, or its process has ended.
         """
         self._asked(lambda: self._process.step_async(np.asarray(action)[None]))
-        self.meanwhile()
-        observations, reward, terminated, truncated, info = self._asked(self._process.step_wait)
+        try:
+            self.meanwhile()
+        finally:
+            told = self._asked(self._process.step_wait)
+        observations, reward, terminated, truncated, info = told
         return _first(observations), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first_info(info)
 
     def close(self) -> None:
-        """End the process."""
-        if self._has_ended:
-            for process in self._process.processes:
-                process.join()
-            self._process.closed = True
-        else:
-            self._process.close(terminate=True)
+        """End the process, whatever it does just now."""
+        for process in self._process.processes:
+            process.terminate()
+            process.join(timeout=END_S)
+            process.kill()
+            process.join()
+        self._process.closed = self._has_ended = True
 
     def _asked(self, question: Callable[[], Any]) -> Any:
+        if self._has_ended:
+            raise RobotError(f"process of the environment has ended, {REMEDY}")
         try:
-            if not self._has_ended:
-                return question()
-        except (EOFError, ConnectionError):
+            return question()
+        except (EOFError, ConnectionError) as error:
             self._has_ended = True
-        raise RobotError("process of the environment has ended, must run until it is closed; train again")
+            raise RobotError(f"process of the environment has ended, {REMEDY}") from error
+        except Exception as error:  # raised by the environment there; its process ends with it
+            self._has_ended = True
+            raise RobotError(f"environment has failed ({type(error).__name__}: {error}), {REMEDY}") from error
 
 
 def _first(observations: Any) -> Any:

@@ -111,7 +111,7 @@ class LockstepTraining:
         hindsight: Of rows whose goal is relabelled; None for none.
         device: Where the learner computes, "cpu" or "cuda"; the policy acts on the CPU, as in a run on a robot.
         beside: The process in which the cell's environment steps. The updates that a step allows are made while the
-            next one is simulated: an action is then of a policy one update older.
+            next one is simulated: an action is then of a policy that is older by them.
 
     Raises:
         SpecError: If the environment has cameras, since training in lockstep reads numbers alone, or the budget does
@@ -177,7 +177,6 @@ class LockstepTraining:
         at_first = _RandomPolicy(self._cell.spec.action_size, self._rng)
 
         def measure() -> None:
-            self._catch_up(learner)
             keep(self._progress(policy.version), learner.published)
             found.append(self._evaluate(policy))
             say(found[-1])
@@ -194,6 +193,7 @@ class LockstepTraining:
             until = budget.random_steps if is_random else budget.online_steps
             self._episode(EpisodeKind.ONLINE, at_first if is_random else policy, sink, until=until)
             if self.online_steps >= min(due, budget.online_steps):
+                self._catch_up(learner)
                 measure()
                 due += budget.eval_every
         return found

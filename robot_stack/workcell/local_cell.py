@@ -33,7 +33,7 @@ from robot_stack.workcell.sim_camera import SimCamera
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
 from sim.simulated_arm import SimulatedArm, as_seen
-from sim.world import World
+from sim.world import UnstableScene, World
 
 TICK_S = 0.01
 
@@ -129,18 +129,23 @@ class LocalCell:
         return self._world.time_ns
 
     def sleep_until_ns(self, when_ns: int) -> None:
-        """Run the simulation until `when_ns`, and look on the way if that is what will be observed."""
+        """Run the simulation until `when_ns`, and look on the way if that is what will be observed.
+
+        Once it has broken down, time passes and nothing else happens, until the scene is reset.
+        """
         look_ns = when_ns - self._age_ns % self._period_ns
         looked = self._age_ns == 0
         while self._world.time_ns < when_ns:
             if not looked and self._world.time_ns >= look_ns:
                 self._past.append((self._world.time_ns, self._look()))
                 looked = True
+            if self._broken is not None:
+                self._world.time_ns = when_ns
+                return
             try:
                 self._tick()
-            except RobotError as error:  # the clock is not where a control loop looks for faults: who observes is told
+            except UnstableScene as error:  # whoever observes is told: no loop looks for faults of its clock
                 self._broken = str(error)
-                return
 
     # Cell ------------------------------------------------------------------------------------------------------
     def observe(self) -> Observation | None:
@@ -185,7 +190,13 @@ class LocalCell:
         return events
 
     def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
-        """Bring the cell to a new start; the scripted operator arms it and resumes after a hold."""
+        """Bring the cell to a new start; the scripted operator arms it and resumes after a hold.
+
+        Raises:
+            RobotError: If the scene does not come to rest from this seed, or has blown up before and is not put back.
+        """
+        if self._broken is not None and not scene:
+            raise RobotError(self._broken)
         self._safety.end_episode()
         if scene:
             self._world.reset(seed)
@@ -229,7 +240,9 @@ class LocalCell:
         self._safety.end_episode()
 
     def truth(self) -> bool | None:
-        """Return whether the task has succeeded, from the simulator."""
+        """Return whether the task has succeeded, from the simulator; None if that has broken down."""
+        if self._broken is not None:
+            return None
         return self._world.task.succeeded(self._world.data)
 
     def milestones(self) -> Mapping[str, bool]:

@@ -15,10 +15,13 @@ from gymnasium import spaces
 
 from policies.learner import TensorBatch
 from policies.rlpd.learner import RLPDLearner
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
+from robot_stack.rollout.evaluate import NullSink
 from robot_stack.suites.environment_process import EnvironmentProcess
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.training import Budget, LockstepTraining
 from robot_stack.types.errors import RobotError
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from tests.suites.point_mass import LONGEST, PointMass, straight
 from tests.suites.test_training import CONFIG
 
@@ -105,16 +108,63 @@ def test_meanwhile_is_called_once_in_each_step_and_not_in_a_reset(beside: Enviro
 def test_a_process_that_was_killed_is_named_and_ends_the_episode_as_a_fault() -> None:
     process = EnvironmentProcess(Flat)
     try:
-        _, info = process.reset(seed=0)
         cell = GymnasiumCell(process)
-        os.kill(int(info["process"]), signal.SIGKILL)
-        for _ in range(2):  # the first may find the pipe still open
-            with pytest.raises(RobotError, match="process of the environment has ended, must run until it is closed"):
-                process.step(np.zeros(2, np.float32))
+        loop = ControlLoop(cell, cell.spec, cell, LoopLimits(episode_steps=5))
+        child = int(process.reset(seed=0)[1]["process"])
+        process.meanwhile = lambda: os.kill(child, signal.SIGKILL)
+        header = EpisodeHeader(
+            episode_id="000000-eval-a", kind=EpisodeKind.EVAL, task="t", actor="a", started_unix_s=1.0, seed=0
+        )
+        outcome = loop.run_episode(header, None, NullSink())
+        assert outcome.end is EndReason.FAULT
+        assert "process of the environment has ended, must run until it is closed" in outcome.ticks.hold_reasons[0]
         with pytest.raises(RobotError, match="process of the environment has ended"):
-            cell.reset(seed=1)
+            process.reset(seed=1)
     finally:
         process.close()
+
+
+class Failing(PointMass):
+    """The point mass, which fails in its first step."""
+
+    def step(self, action: np.ndarray) -> Any:
+        raise ValueError("no such place")
+
+
+def test_an_environment_that_fails_is_quoted_and_asked_no_more() -> None:
+    process = EnvironmentProcess(Failing)
+    try:
+        process.reset(seed=0)
+        with pytest.raises(RobotError, match=r"environment has failed \(ValueError: no such place\), must run until"):
+            process.step(np.zeros(2, np.float32))
+        with pytest.raises(RobotError, match="process of the environment has ended"):
+            process.reset(seed=0)
+    finally:
+        process.close()
+
+
+def test_an_error_of_what_is_done_meanwhile_is_told_and_the_environment_goes_on(beside: EnvironmentProcess) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    beside.reset(seed=0)
+    beside.meanwhile = fail
+    try:
+        with pytest.raises(ZeroDivisionError):
+            beside.step(np.zeros(2, np.float32))
+    finally:
+        beside.meanwhile = lambda: None
+    beside.step(np.zeros(2, np.float32))
+    beside.reset(seed=0)
+
+
+def test_it_is_closed_in_the_middle_of_a_step_too() -> None:
+    process = EnvironmentProcess(make)
+    process.reset(seed=0)
+    process.meanwhile = process.close
+    with pytest.raises(RobotError, match="process of the environment has ended"):
+        process.step(np.zeros(2, np.float32))
+    process.close()
 
 
 def test_updates_are_made_beside_the_next_step_and_all_before_an_evaluation(

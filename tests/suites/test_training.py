@@ -81,7 +81,8 @@ def test_a_policy_that_was_kept_has_the_successes_that_its_training_counted() ->
 
 def test_updates_before_the_first_step_are_made_too() -> None:
     small = CONFIG.model_copy(update={"batch_size": 16, "pretrain_updates": 12, "utd": 0.5})
-    *_, after = train(small, online_steps=20, eval_episodes=1)
+    first, *_, after = train(small, online_steps=20, eval_episodes=1)
+    assert (first.online_steps, first.updates) == (0, 0)
     assert (after.online_steps, after.updates) == (20, 22)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
 from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.types.command import Mode, Source
-from robot_stack.types.event import Label
+from robot_stack.types.errors import RobotError
+from robot_stack.types.event import Label, Verdict
 from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
@@ -165,10 +167,35 @@ def test_a_scene_that_blows_up_ends_its_episode_as_a_fault_and_the_next_one_runs
             outcomes.append(loop.run_episode(header, policy, StoreSink(store)))
         torn, whole = (store.read(outcome.header.episode_id) for outcome in outcomes)
     assert [outcome.end for outcome in outcomes] == [EndReason.FAULT, EndReason.TIMEOUT]
+    assert [outcome.truth for outcome in outcomes] == [None, False], "of the scene that has jumped nothing is true"
     assert "scene has blown up and jumped back" in outcomes[0].ticks.hold_reasons[0]
     assert (torn.length, whole.length) == (2, 20)
     moved = np.abs(np.diff(torn.arrays["proprio"], axis=0)).max(axis=0)
     assert (moved < 0.02).all(), "where the scene has jumped to was recorded"
+
+
+def test_a_scene_that_has_blown_up_lets_time_pass_and_no_more_until_it_is_reset(
+    resolved: ResolvedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where MuJoCo writes its log
+    cell = build_local_cell(resolved, seed=0)
+    cell.reset(3)
+    cell.start("000000-eval-a", EpisodeKind.EVAL)
+    assert cell.truth() is False
+    cell.claim(Verdict.SUCCESS)
+    cell.world.data.qfrc_applied[0] = 1e20
+    until_ns = cell.now_ns() + 800_000_000
+    cell.sleep_until_ns(until_ns)
+    assert cell.now_ns() == until_ns
+    assert cell.truth() is None
+    assert not cell.events(), "an operator who looks at what has jumped says nothing"
+    for ask in (cell.observe, partial(cell.reset, 3, scene=False)):
+        with pytest.raises(RobotError, match="has blown up and jumped back"):
+            ask()
+    cell.finish()
+    cell.reset(3)
+    assert cell.truth() is False
+    assert cell.observe() is not None
 
 
 def test_silent_policy_is_held(resolved: ResolvedRun) -> None:

@@ -112,6 +112,8 @@ class SimRobotNode(StackNode):
     def _publish(self, now_ns: int) -> None:
         for name, face in self._faces.items():
             face.publish_state(replace(self._world.state(name), stamp_ns=now_ns), now_ns)
+        if self._faulty:  # nobody shall see, or call a success or a failure, what no motion has led to
+            return
         if self._snapshot_due.now(now_ns):
             self._snapshot.publish(vector_to_msg(self._world.snapshot(), now_ns))
         if self._seen_due.now(now_ns):
@@ -136,7 +138,7 @@ class SimRobotNode(StackNode):
             face.reset()
         try:
             request = ResetRequest.from_text(msg.frame_id)
-            if request.scene:
+            if request.scene or self._faulty:  # nothing else brings a scene back that has blown up
                 self._world.reset(request.seed)
                 self._say_fault(None)
             self._world.turn(request.task_id)
