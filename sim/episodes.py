@@ -43,7 +43,7 @@ LONGEST_STEPS = 160
 EMPTY_S = 0.5
 """An empty hand has closed or opened by then."""
 TRIES = 96
-"""About one in six tries of the rarest kind comes about (7 of 42): none of 24 in one seed of 80, of 96 in hardly any."""
+"""About one in six tries of the rarest kind comes about (7 of 42): none of 24 in a seed of 80, of 96 in hardly any."""
 
 
 class Senses(Protocol):
