@@ -13,7 +13,7 @@ from torch import Tensor
 from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import Trunk, encode_frames
 from policies.familiarity import Familiarity
-from policies.learner import JudgingCritic, LearnerConfig, LearnerSpec, Module, ValuesActions
+from policies.learner import ChoosesNoise, JudgingCritic, LearnerConfig, LearnerSpec, Module, ValuesActions
 from policies.playback import ChunkPlayer
 from policies.registry import find_algorithm
 from robot_stack.types.errors import SpecError
@@ -75,7 +75,7 @@ def actor_metadata(trunk: Trunk, *, algorithm: str, config: LearnerConfig, train
 
 
 class ActingPolicy:
-    """Encoder and acting network of a run; implements `types.interfaces.Policy`.
+    """Encoder and acting network of a run; implements `types.interfaces.Policy` and `SteersBase`.
 
     Parameters are swapped between two ticks by `load`, never during one.
 
@@ -100,6 +100,7 @@ class ActingPolicy:
             proprio_std=torch.ones(spec.proprio_size),
             actions=spec.action_size,
             grippers=spec.discrete_gripper_indices,
+            noise=spec.noise_size,
         )
         try:
             settings = algorithm.config.model_validate_json(metadata["settings"])
@@ -119,6 +120,7 @@ class ActingPolicy:
         self._sample_rng = torch.Generator().manual_seed(seed)
         self._seen: tuple[Tensor, Tensor] | None = None
         self._insight: tuple[np.ndarray, Insight] | None = None
+        self._steering: np.ndarray | None = None
         self._actions = spec.action_size
         self._player = ChunkPlayer(self._network, self._actions, self._rng)
         self.version = 0
@@ -151,7 +153,7 @@ class ActingPolicy:
     def begin_episode(self) -> None:
         """Count ticks from 0 and forget what was planned."""
         self._player.begin_episode()
-        self._seen = None
+        self._seen = self._steering = None
 
     @torch.no_grad()
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
@@ -164,7 +166,15 @@ class ActingPolicy:
         """
         if interrupted:
             self._player.void()
-        return self._player.next_action(lambda: self._see(observation), deterministic=deterministic)
+        action = self._player.next_action(lambda: self._see(observation), deterministic=deterministic)
+        if isinstance(self._network, ChoosesNoise) and self._seen is not None:
+            chosen = self._network.noise(*self._seen, rng=self._rng, deterministic=deterministic)
+            self._steering = chosen[0].numpy()
+        return action
+
+    def steering(self) -> np.ndarray | None:
+        """Return the noise that was chosen for the run's base with the newest action, float32 (D,), if any is."""
+        return self._steering
 
     @torch.no_grad()
     def insight(self) -> Insight | None:

@@ -26,6 +26,7 @@ class LearnerSpec:
         actions: A, over all arms.
         grippers: Positions of discrete grippers in an action.
         trunk: Encoder that is trained end to end, at its first weights; None where the features come frozen.
+        noise: D, numbers of the noise of the run's base that are chosen here; 0 without.
     """
 
     parts: tuple[FeaturePart, ...]
@@ -34,6 +35,7 @@ class LearnerSpec:
     actions: int
     grippers: tuple[int, ...] = ()
     trunk: nn.Module | None = None
+    noise: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +258,15 @@ class WatchesEpisodes(Protocol):
 
     def episode_ended(self, *, success: bool, alone: bool) -> None:
         """Count an ended online episode; called in order, from the update loop's thread."""
+        ...
+
+
+@runtime_checkable
+class ChoosesNoise(Protocol):
+    """A network that chooses the noise of the run's base beside acting."""
+
+    def noise(self, features: Tensor, proprio: Tensor, *, rng: torch.Generator, deterministic: bool) -> Tensor:
+        """Return the noise of the base's next answer, (B, D)."""
         ...
 
 

@@ -16,9 +16,10 @@ from policies.cal_ql.config import CalQLConfig
 from policies.cqn.config import CQNASConfig, CQNConfig
 from policies.cqn.learner import CQNLearner
 from policies.cqn.policy import CQNPolicy
-from policies.dsrl.config import DSRLConfig
+from policies.dsrl.config import DSRLConfig, DSRLOnBaseConfig
 from policies.dsrl.learner import DSRLLearner
-from policies.dsrl.policy import DSRLPolicy
+from policies.dsrl.on_base import DSRLOnBaseLearner
+from policies.dsrl.policy import DSRLOnBasePolicy, DSRLPolicy
 from policies.flow_bc.config import FlowBCConfig
 from policies.flow_bc.learner import FlowBCLearner
 from policies.flow_bc.policy import FlowPolicy
@@ -84,6 +85,7 @@ class Algorithm(Part[ConfigT]):
         frozen_encoder: Whether a part of it is frozen, so that an encoder that goes on learning would take its
             features away.
         needs_base: Whether it reads what the run's base policy proposes.
+        steers_base: Whether it chooses the noise of the run's base policy.
     """
 
     learner: MakeLearner[ConfigT]
@@ -92,6 +94,7 @@ class Algorithm(Part[ConfigT]):
     values_actions: bool = False
     frozen_encoder: bool = False
     needs_base: bool = False
+    steers_base: bool = False
 
     @property
     def has_critics(self) -> bool:
@@ -122,6 +125,14 @@ RECAP = Algorithm(config=RecapConfig, learner=RecapLearner, policy=RecapPolicy)
 CQN = Algorithm(config=CQNConfig, learner=CQNLearner, policy=CQNPolicy)
 CQN_AS = Algorithm(config=CQNASConfig, learner=CQNLearner, policy=CQNPolicy)
 DSRL = Algorithm(config=DSRLConfig, learner=DSRLLearner, policy=DSRLPolicy, frozen_encoder=True)
+DSRL_ON_BASE = Algorithm(
+    config=DSRLOnBaseConfig,
+    learner=DSRLOnBaseLearner,
+    policy=DSRLOnBasePolicy,
+    frozen_encoder=True,
+    needs_base=True,
+    steers_base=True,
+)
 
 ALGORITHMS: Registry[Algorithm[Any]] = Registry(plugins.ALGORITHMS, Algorithm)
 

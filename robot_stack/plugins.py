@@ -101,6 +101,7 @@ ALGORITHMS = Kind(
         "act": "policies.registry:ACT",
         "bc": "policies.registry:BC",
         "dsrl": "policies.registry:DSRL",
+        "dsrl_on_base": "policies.registry:DSRL_ON_BASE",
         "flow_bc": "policies.registry:FLOW_BC",
         "hg_dagger": "policies.registry:HG_DAGGER",
         "qc": "policies.registry:QC",

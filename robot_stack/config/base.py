@@ -76,6 +76,8 @@ class _Served(Section):
     """Longest wait for an answer."""
     start_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
     """Longest wait until it is up and has answered for the first time."""
+    noise: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Numbers of noise that each step of a chunk starts from, where they are chosen here; None: it draws its own."""
 
     @model_validator(mode="after")
     def _names_once(self) -> _Served:
@@ -106,6 +108,15 @@ class OpenpiBase(_Served):
     @model_validator(mode="after")
     def _keys_once(self) -> OpenpiBase:
         check_unique([*self.cameras.values(), self.state_key, self.text_key], "keys of the base's observation")
+        return self
+
+    @model_validator(mode="after")
+    def _draws_its_own(self) -> OpenpiBase:
+        if self.noise is not None:
+            raise ValueError(
+                f"noise is {self.noise}, must be left out with kind openpi, whose server takes none; "
+                "take lerobot or http"
+            )
         return self
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 from scipy.spatial.transform import Rotation
 
+from robot_stack.config.base import SavedBase
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig, Mount, TaughtPose, Workspace
 from robot_stack.config.environment import KEY
@@ -25,7 +26,17 @@ from robot_stack.config.task import StartConfig, TaskArm, TaskConfig
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
-from robot_stack.types.spec import BASE, TASK, ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from robot_stack.types.spec import (
+    BASE,
+    BASE_NOISE,
+    BASE_TICKS,
+    TASK,
+    ArmSpec,
+    CameraSpec,
+    GripperKind,
+    ProprioField,
+    Spec,
+)
 
 DEFAULT = "default"
 
@@ -150,10 +161,13 @@ class ResolvedRun:
             proprio=(*(ProprioField(name=field.name, size=field.size) for field in self.task.proprio), *self._told()),
             rate_hz=float(self.run.rate_hz),
         )
-        if self.run.base is None:
+        base = self.run.base
+        if base is None:
             return sensed
-        proposed = ProprioField(name=BASE, size=sensed.action_size)
-        return replace(sensed, proprio=(*sensed.proprio, proposed))
+        said = [ProprioField(name=BASE, size=sensed.action_size)]
+        if not isinstance(base, SavedBase) and base.noise is not None:
+            said = [ProprioField(name=BASE_NOISE, size=base.noise), ProprioField(name=BASE_TICKS, size=1), *said]
+        return replace(sensed, proprio=(*sensed.proprio, *said))
 
     def _told(self) -> tuple[ProprioField, ...]:
         """Return the field that says which of several tasks is at hand, where nobody needs to declare it."""

@@ -196,6 +196,7 @@ def sizes_of(
         actions=spec.action_size,
         grippers=spec.discrete_gripper_indices,
         trunk=cast(nn.Module, trunk) if trained else None,
+        noise=spec.noise_size,
     )
 
 

@@ -14,6 +14,7 @@ from policies.registry import find_algorithm
 from reward_models.live import find_live
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
+from robot_stack.config.base import SavedBase
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.hindsight import Hindsight
 from robot_stack.replay.rewards import RewardRule
@@ -118,6 +119,8 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
             f"settings of algorithm {name!r} are {type(config).__name__}, must have what the update loop reads; see "
             "policies.learner.LearnerConfig"
         )
+    if algorithm.steers_base:
+        _steering(resolved, config)
     if form in ("difference", "absolute") and config.shaping_weight and (n_step := config.sampling.n_step) > 1:
         text = (
             f"input is {form!r} with returns of {n_step} steps, must be of single ones; set n_step and chunk "
@@ -125,6 +128,21 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
         )
         raise ConfigError(str(resolved.mistake("run.reward.form", text)))
     return config
+
+
+def _steering(resolved: ResolvedRun, config: LearnerConfig) -> None:
+    """Refuse a base whose noise cannot be chosen, or that answers anew within the ticks that a return runs over."""
+    base = resolved.run.base
+    if base is None or isinstance(base, SavedBase) or base.noise is None:
+        text = "base draws its own noise, must let it be chosen to be steered; set noise, of kind lerobot or http"
+        raise ConfigError(str(resolved.mistake("run.base.noise", text)))
+    chunk_s = config.sampling.chunk / resolved.run.rate_hz
+    if base.every_s < chunk_s - 1e-9:
+        text = (
+            f"input is {base.every_s:g}, must be at least {chunk_s:g}, the ticks of algorithm.settings.chunk "
+            f"({config.sampling.chunk}); raise it, or lower chunk"
+        )
+        raise ConfigError(str(resolved.mistake("run.base.every_s", text)))
 
 
 def _encoder(resolved: ResolvedRun) -> Any:

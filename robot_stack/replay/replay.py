@@ -75,7 +75,7 @@ class Replay:
         hindsight: Hindsight | None = None,
     ) -> None:
         self.frames = FrameTable(spec, feature_size=feature_size, keep_images=keep_images, handover_s=handover_s)
-        self._spec = spec
+        self.spec = spec
         self._rule = rule if rule is not None else RewardRule()
         self._hindsight = hindsight
         self._lock = threading.RLock()
@@ -137,7 +137,7 @@ class Replay:
             if step.index > held:
                 raise StoreError(f"step index of {step.episode_id} is {step.index}, must be {held}; resend from there")
             with self._counting_refused("steps"):
-                check_step(step, self._spec)
+                check_step(step, self.spec)
             self.frames.add(step, demo=header.kind is EpisodeKind.DEMO)
             self._pools = None
             if step.end is not None:
@@ -153,7 +153,7 @@ class Replay:
         """
         episode_id = episode.header.episode_id
         with self._lock, self._counting_refused("episodes"):
-            check_spec(episode.spec, self._spec, f"episode {episode_id}")
+            check_spec(episode.spec, self.spec, f"episode {episode_id}")
             self.begin(episode.header)
             if episode.header.kind is EpisodeKind.EVAL:
                 return

@@ -20,7 +20,17 @@ from robot_stack.rollout.asking.line import HelpLine
 from robot_stack.types.command import IN_HAND, Mode, Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
-from robot_stack.types.interfaces import TIME_IS_UP, Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
+from robot_stack.types.interfaces import (
+    TIME_IS_UP,
+    Cell,
+    Clock,
+    ExecutedWindow,
+    Policy,
+    ScoreSource,
+    SteeredCell,
+    SteersBase,
+    StepSink,
+)
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.spec import BASE, Spec
@@ -126,6 +136,7 @@ class ControlLoop:
         self._clock = clock
         self._limits = limits
         self._asker = asker
+        self._steer = cell.steer if isinstance(cell, SteeredCell) else None
         self._space = ActionSpace(spec)
         self._openings = spec.openings
         self._period_ns = round(spec.period_s * 1e9)
@@ -303,6 +314,8 @@ class ControlLoop:
         episode.ticks.act_s.append(time.perf_counter() - started)
         episode.params_age_s = policy.age_s
         episode.ticks.params_age_s.append(episode.params_age_s)
+        if self._steer is not None and isinstance(policy, SteersBase) and (noise := policy.steering()) is not None:
+            self._steer(noise)
         limit_s = self._limits.max_params_age_s
         too_old = limit_s is not None and episode.params_age_s > limit_s
         if too_old:

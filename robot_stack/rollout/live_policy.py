@@ -76,6 +76,10 @@ class LivePolicy:
         """Return what the policy says of its newest decision; None without one."""
         return self._policy.insight() if self._policy is not None else None
 
+    def steering(self) -> np.ndarray | None:
+        """Return the noise that was chosen for the run's base with the newest action; None where none is chosen."""
+        return self._policy.steering() if self._policy is not None else None
+
     def _take(self) -> None:
         """Take the newest parameters if they are of the encoder in use; to build another takes longer than a tick."""
         params = self._source.latest()

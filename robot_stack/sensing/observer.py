@@ -12,7 +12,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
-from robot_stack.types.spec import BASE, DIRECTION, PROPRIO_SIZES, TASK, ProprioField, Spec
+from robot_stack.types.spec import BASE, BASE_NOISE, BASE_TICKS, DIRECTION, PROPRIO_SIZES, TASK, ProprioField, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Observer:
 
 def _resolve(field: ProprioField, spec: Spec) -> tuple[ProprioField, str, Reader]:
     arms = [arm.name for arm in spec.arms]
-    if field.name == BASE:  # nobody senses it: whoever asks the base policy fills it in
+    if field.name in (BASE_NOISE, BASE_TICKS, BASE):  # nobody senses them: whoever asks the base fills them in
         return field, arms[0], lambda *_: np.zeros(field.size)
     if field.name == TASK:
         return field, arms[0], READERS[DIRECTION]

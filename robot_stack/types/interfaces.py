@@ -222,6 +222,24 @@ class Policy(Protocol):
 
 
 @runtime_checkable
+class SteeredCell(Protocol):
+    """A cell with a base policy whose noise can be chosen."""
+
+    def steer(self, noise: np.ndarray) -> None:
+        """Give the base the noise of its next answer, float32 (D,)."""
+        ...
+
+
+@runtime_checkable
+class SteersBase(Protocol):
+    """A policy that may choose the noise of the run's base policy."""
+
+    def steering(self) -> np.ndarray | None:
+        """Return the noise that was chosen with the newest action, float32 (D,); None where none is chosen."""
+        ...
+
+
+@runtime_checkable
 class KnowsItself(Protocol):
     """A policy that can say how sure it is of what it has just decided."""
 

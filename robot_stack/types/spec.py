@@ -26,6 +26,10 @@ TASK = "task"
 """Proprio field of a run of several tasks, an entry for each: 1 in that of the task at hand, else 0."""
 BASE = "base"
 """Proprio field with the action that the run's base policy proposes, as large as an action; the last one."""
+BASE_NOISE = "base_noise"
+"""Proprio field with the noise of which a steered base made the chunk that it proposes from; before the next two."""
+BASE_TICKS = "base_ticks"
+"""Proprio field of size 1: control ticks for which a steered base has been proposing from that chunk, from 0."""
 MAX_PARTS = 64
 """Arms, cameras or proprio fields; a cell has a few."""
 MAX_FIELD_SIZE = 4096
@@ -178,8 +182,14 @@ class Spec:
 
     @property
     def sensed(self) -> Spec:
-        """Return the spec of what is sensed: without the proposals of a base policy, where the run has one."""
-        return replace(self, proprio=tuple(field for field in self.proprio if field.name != BASE))
+        """Return the spec of what is sensed: without what a base policy says, where the run has one."""
+        said = (BASE_NOISE, BASE_TICKS, BASE)
+        return replace(self, proprio=tuple(field for field in self.proprio if field.name not in said))
+
+    @property
+    def noise_size(self) -> int:
+        """Return how many numbers of a base policy's noise are chosen here; 0 where it draws its own, or is none."""
+        return sum(field.size for field in self.proprio if field.name == BASE_NOISE)
 
     @property
     def period_s(self) -> float:

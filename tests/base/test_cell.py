@@ -53,6 +53,7 @@ class Scripted:
         self.begun = 0
         self.interrupted: list[bool] = []
         self.sizes: set[int] = set()
+        self.chosen: list[np.ndarray] = []
 
     def begin_episode(self) -> None:
         self.begun += 1
@@ -68,6 +69,9 @@ class Scripted:
         if self.dies <= self.tick < self.back:
             return GONE
         return np.full(3, self.tick / 100, np.float32)
+
+    def steer(self, noise: np.ndarray) -> None:
+        self.chosen.append(noise)
 
     def close(self) -> None:
         pass
@@ -93,6 +97,42 @@ def test_the_proposal_is_recorded_with_its_observation_and_acted_on() -> None:
     np.testing.assert_allclose(recorded, [[(1 + n) / 100] * 3 for n in range(7)])
     np.testing.assert_allclose(cell.sent, recorded[:-1])
     assert base.sizes == {SPEC.proprio_size}  # it is not shown its own proposal
+
+
+class Steering(BasePolicy):
+    """A policy that does what the base proposes, and chooses the number of its tick as noise."""
+
+    ticks = 0
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        self.ticks += 1
+        return super().act(observation, deterministic=deterministic, interrupted=interrupted)
+
+    def steering(self) -> np.ndarray | None:
+        return None if self.ticks == 2 else np.full(4, self.ticks, np.float32)
+
+
+def test_the_noise_that_a_policy_chooses_reaches_the_base_at_every_tick_that_it_acts() -> None:
+    base = Scripted()
+    based, inner = cell_with(base)
+    loop = ControlLoop(based, WITH_BASE, inner, LoopLimits(episode_steps=4))
+    loop.run_episode(header_of("000000-online-a"), Steering(WITH_BASE), ListSink())
+    np.testing.assert_array_equal(base.chosen, [[tick] * 4 for tick in (1, 3, 4)])  # none was chosen at the second
+    run(untouched := Scripted())  # a policy that steers nothing
+    assert untouched.chosen == []
+
+
+def test_noise_that_the_base_refuses_ends_the_episode_as_a_fault() -> None:
+    class Refuses(Scripted):
+        def steer(self, noise: np.ndarray) -> None:
+            raise SpecError("noise for the base is nan")
+
+    based, inner = cell_with(Refuses())
+    loop = ControlLoop(based, WITH_BASE, inner, LoopLimits(episode_steps=4))
+    outcome = loop.run_episode(header_of("000000-online-a"), Steering(WITH_BASE), ListSink())
+    assert outcome.end is EndReason.FAULT
+    assert outcome.ticks.hold_reasons == ["noise for the base is nan"]
+    assert inner.sent == []
 
 
 def test_a_base_that_dies_stops_the_arm_says_why_and_loses_nothing() -> None:

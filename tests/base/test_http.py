@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from robot_stack.rollout.base.http import MOST_BYTES, HttpConnection
-from robot_stack.types.errors import RobotError, SpecError
-from tests.base.small_base import CHUNK, actions, base_that, mapping, seen
+from robot_stack.types.errors import ConfigError, RobotError, SpecError
+from tests.base.small_base import CHUNK, INFO, actions, base_that, mapping, seen
 from tests.reward_models.bad_server import Behaviour, Server, drips, hangs, hangs_up, raw, status
 from tests.transport.fake_learner import wait_until
 
@@ -99,6 +99,7 @@ def test_an_answer_that_does_not_come_is_waited_for_as_long_as_was_said(chunk: B
         ({"state": "seven"}, "state that .* says is 'seven'"),
         ({"actions": True}, "actions that .* says is 'True'"),
         ({"rate_hz": [10]}, "rate_hz"),
+        ({"noise": 2.5}, "noise that .* says is '2.5'"),
         ([], "must be a JSON object"),
     ],
 )
@@ -117,3 +118,24 @@ def test_no_proxy_of_the_environment_stands_between(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with Server(base_that(actions(CHUNK))) as server:
         connection(server).open()
+
+
+def test_noise_goes_with_the_question_where_it_is_chosen() -> None:
+    with Server(base_that(actions(CHUNK), info=INFO | {"noise": 2})) as server:
+        talk = connection(server)
+        told = talk.open()
+        mapping(noise=2).check(told)
+        talk.ask(mapping().question(seen()))
+        talk.ask(mapping().question(seen(), np.array([0.5, -1.25], np.float32)))
+        plain, steered = server.bodies[-2:]
+    assert "noise" not in plain
+    assert steered["noise"] == [0.5, -1.25]
+    with pytest.raises(ConfigError, match=r"base.noise is 3, must be 2; correct it"):
+        mapping(noise=3).check(told)
+
+
+def test_a_server_that_does_not_say_that_it_takes_noise_is_not_steered() -> None:
+    with Server(base_that(actions(CHUNK))) as server:
+        told = connection(server).open()
+    with pytest.raises(ConfigError, match=r"base.noise is 2, must be left out, as it takes none"):
+        mapping(noise=2).check(told)

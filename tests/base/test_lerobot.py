@@ -18,7 +18,7 @@ import pytest
 
 from robot_stack.config.base import LeRobotBase
 from robot_stack.rollout.base.lerobot import LeRobotConnection
-from robot_stack.types.errors import ConfigError, RobotError
+from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from tests.base.small_base import mapping, section, seen
 
 pytestmark = pytest.mark.long
@@ -71,6 +71,30 @@ def test_it_plans_a_chunk_from_what_it_is_shown(served: LeRobotConnection) -> No
     assert np.isfinite(planned).all()
     assert planned.std() > 0
     assert mapping().chunk(planned).shape == (len(planned), 3)
+
+
+@needs_lerobot
+def test_a_diffusion_policy_starts_from_the_noise_that_it_is_asked_with(checkpoints: Path) -> None:
+    talk = connection(checkpoints / "diffusion", noise=4)
+    try:
+        mapping(noise=4).check(talk.open())
+        noises = [np.array(noise, np.float32) for noise in ([0.5, -1, 0, 1], [0.5, -1, 0, 1], [-0.5, 1, 0, -1])]
+        first, again, other = (talk.ask(mapping().question(seen(1), noise)) for noise in noises)
+        assert np.abs(first - other).max() > 10 * np.abs(first - again).max()  # a sampler of DDPM draws more itself
+        with pytest.raises(SpecError, match=r"noise has shape \(3,\), must be \(4,\)"):
+            talk.ask(mapping().question(seen(1), np.zeros(3, np.float32)))
+    finally:
+        talk.close()
+
+
+@needs_lerobot
+def test_a_policy_without_noise_says_so(checkpoints: Path) -> None:
+    talk = connection(checkpoints / "act")
+    try:
+        with pytest.raises(ConfigError, match=r"base.noise is 4, must be left out, as it takes none"):
+            mapping(noise=4).check(talk.open())
+    finally:
+        talk.close()
 
 
 @needs_lerobot

@@ -100,6 +100,13 @@ def test_the_proposal_is_the_last_field_of_what_is_observed() -> None:
         ("run.base.rate_hz=0", "rate_hz"),
         ("run.base.timeout_s=.nan", "timeout_s"),
         ("run.base.kind=pickle", "kind"),
+        ("run.base.noise=0", "noise"),
+        ("run.base.noise=4.5", "noise"),
+        (
+            "run.base={kind: openpi, url: 'ws://a:1', cameras: {front: top}, state: [tcp_pose], rate_hz: 10, "
+            "action: [fr3.x, fr3.y, fr3.z, fr3.rz], noise: 32}",
+            "must be left out with kind openpi, whose server takes none; take lerobot or http",
+        ),
         ("run.base.address=elsewhere", "address"),
     ],
 )
@@ -121,3 +128,31 @@ def test_the_section_is_optional_and_names_stand_for_themselves() -> None:
     base: Any = load_run("peg_insert", [PEG]).run.base
     assert [entry.name for entry in base.action] == ["fr3.x", "fr3.y", "fr3.z", "fr3.rz"]
     assert [(shown.field, shown.scale) for shown in base.state] == [("tcp_pose", 1.0)]
+
+
+def test_who_steers_a_base_needs_one_whose_noise_is_chosen_here() -> None:
+    steered = ["run.algorithm.name=dsrl_on_base", PEG]
+    check_settings(load_run("peg_insert", [*steered, "run.base.noise=2"]))
+    with pytest.raises(ConfigError, match=r"run\.algorithm\.name.* without a base policy, must have one"):
+        check_settings(load_run("peg_insert", steered[:1]))
+    with pytest.raises(ConfigError, match=r"run\.base\.noise.*draws its own noise, must let it be chosen"):
+        check_settings(load_run("peg_insert", steered))
+    saved = "run.base={kind: saved, policy: /tmp/policy.safetensors}"
+    with pytest.raises(ConfigError, match=r"draws its own noise, must let it be chosen"):
+        check_settings(load_run("peg_insert", [steered[0], saved]))
+    quick = "run.base.every_s=0.1"
+    with pytest.raises(ConfigError, match=r"run\.base\.every_s.*input is 0\.1, must be at least 0\.2, the ticks of"):
+        check_settings(load_run("peg_insert", [*steered, "run.base.noise=2", quick]))
+    one = "run.algorithm.settings={chunk: 1}"
+    check_settings(load_run("peg_insert", [*steered, "run.base.noise=2", quick, one]))
+
+
+def test_what_a_steered_base_says_stands_at_the_end_of_the_proprio_vector() -> None:
+    plain, spec = (load_run("peg_insert", [PEG, *more]).spec() for more in ([], ["run.base.noise=32"]))
+    assert (plain.noise_size, spec.noise_size) == (0, 32)
+    assert [(field.name, field.size) for field in spec.proprio[-3:]] == [
+        ("base_noise", 32),
+        ("base_ticks", 1),
+        ("base", 4),
+    ]
+    assert spec.sensed == plain.sensed == load_run("peg_insert").spec()

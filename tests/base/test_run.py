@@ -29,7 +29,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import ConfigError, RobotError, SpecError, StoreError
 from robot_stack.types.help import HelpEnd
 from robot_stack.types.params import Params
-from robot_stack.types.spec import BASE
+from robot_stack.types.spec import BASE, BASE_NOISE, BASE_TICKS
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 from tests.base.small_base import actions, base_that
@@ -112,6 +112,47 @@ def test_its_correction_is_learned_from_what_was_proposed(cloned: Path, tmp_path
     params = load_params(RunPaths(tmp_path).policy("policy"))
     assert params.metadata["algorithm"] == "residual_on_base"
     assert len(evaluate(resolved, params, 1).successes) == 1
+
+
+def leans(handler: Any, body: dict[str, Any]) -> None:
+    """A base whose chunk goes sideways by the first number of its noise, in tenths, and down."""
+    aside = max(-1.0, min(1.0, body["noise"][0] / 10))
+    handler.reply(200, json.dumps({"actions": [[aside, 0.0, 0.5, 0.0]] * 8}).encode())
+
+
+def test_its_noise_is_learned_from_what_it_made_of_which(tmp_path: Path) -> None:
+    settings = "algorithm.settings={batch_size: 16, hidden: [32, 32], head: 8}"
+    words = ["algorithm.name=dsrl_on_base", settings, *ONE_EPISODE[1:2], "training.max_episodes=3"]
+    few = [word for word in TINY if "algorithm" not in word]
+    with Server(base_that(leans, info={"noise": 2})) as server:
+        resolved = served(server.url, [*few, *(f"run.{word}" for word in words)], noise=2, every_s=0.3, join_s=0)
+        train_online(resolved, tmp_path)
+        spec = resolved.spec()
+        params = load_params(RunPaths(tmp_path).policy("policy"))
+        assert params.metadata["algorithm"] == "dsrl_on_base"
+        assert len(evaluate(resolved, params, 1).successes) == 1
+    with EpisodeStore(RunPaths(tmp_path).store.root, spec, resolved.task.name) as store:
+        whole = {name: store.read(name, images=False).arrays for name in store.episodes}
+    noise, ticks, proposal = (spec.part(name) for name in (BASE_NOISE, BASE_TICKS, BASE))
+    online = [arrays for name, arrays in whole.items() if "online" in name]
+    assert len(online) > 1
+    assert len(whole) > 3
+    for arrays in whole.values():
+        proprio = arrays["proprio"]
+        np.testing.assert_allclose(proprio[:, proposal][:, 0], np.clip(proprio[:, noise][:, 0] / 10, -1, 1), atol=1e-6)
+        changed = (np.diff(proprio[:, noise], axis=0) != 0).any(axis=1)
+        np.testing.assert_array_equal(proprio[1:, ticks][changed], 0)  # counted anew with each chunk
+        same = ~changed
+        np.testing.assert_array_equal(proprio[1:, ticks][same] - proprio[:-1, ticks][same], 1)
+    for arrays in online:
+        np.testing.assert_array_equal(arrays["proposed"], arrays["proprio"][:-1, proposal])  # what acts is the base
+        assert np.abs(arrays["proprio"][2:, noise]).max() <= 1.5  # chosen: noise_bound
+    demos = np.concatenate([arrays["proprio"][:, noise] for name, arrays in whole.items() if "demo" in name])
+    assert np.abs(demos).max() > 1.5  # drawn: nobody chooses
+    rows = [json.loads(line) for line in RunPaths(tmp_path).metrics.read_text().splitlines()]
+    known = [row["noise_known"] for row in rows if row["kind"] == "update"]
+    assert known
+    assert 0 < known[-1] < 1  # of corrections and of what acted by itself, not of demonstrations
 
 
 def test_what_a_server_says_moves_the_arm_and_is_recorded(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def started() -> Iterator[Callable[..., ServedSource]]:
     made: list[ServedSource] = []
 
     def start(base: Any, *, waits: bool = False, **change: Any) -> ServedSource:
-        made.append(ServedSource(base, mapping(**change), waits=waits))
+        made.append(ServedSource(base, mapping(**change), waits=waits, seed=0))
         made[-1].begin_episode()
         return made[-1]
 
@@ -206,3 +206,74 @@ def test_a_saved_policy_acts_without_noise_and_never_proposes_a_nan() -> None:
     broken = SavedSource(FakePolicy(float("nan"))).propose(seen(), interrupted=False)
     assert isinstance(broken, Refusal)
     assert broken.kind is RefusalKind.BASE_INVALID
+
+
+def noise_of(found: np.ndarray | Refusal) -> tuple[np.ndarray, float, np.ndarray]:
+    """Noise, ticks and action of what a base that is steered by two numbers says."""
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.float32
+    return found[:2], float(found[2]), found[3:]
+
+
+def moved_by(question: Question) -> Any:
+    """A chunk whose first entry is the first number of the noise, in tenths."""
+    assert question.noise is not None
+    return [[float(question.noise[0]) / 10, 0.2, 9.0, -0.3]] * 8
+
+
+CHOSEN = np.array([0.5, -1.0], np.float32)
+
+
+def test_noise_that_nobody_chooses_is_drawn_for_each_question_and_recorded(
+    started: Callable[..., ServedSource],
+) -> None:
+    base = Base(moved_by)
+    source = started(base, waits=True, every_s=0.3, join_s=0, noise=2)
+    said = [noise_of(proposed(source, tick * TICK_NS)) for tick in range(7)]
+    assert [ticks for _, ticks, _ in said] == [0, 1, 2, 0, 1, 2, 0]
+    drawn = [question.noise for question in base.questions]
+    assert len(drawn) == 3
+    assert len({tuple(noise) for noise in drawn if noise is not None}) == 3
+    for tick, (noise, _, action) in enumerate(said):
+        np.testing.assert_array_equal(noise, drawn[tick // 3])
+        assert action[0] == pytest.approx(2 * noise[0] / 10, abs=1e-6)  # scale of arm.x: 2
+    again = started(Base(moved_by), waits=True, every_s=0.3, join_s=0, noise=2)
+    np.testing.assert_array_equal(noise_of(proposed(again, 0))[0], said[0][0])  # a run's seed decides
+
+
+def test_the_first_noise_that_is_chosen_does_not_wait_later_ones_wait_for_their_turn(
+    started: Callable[..., ServedSource],
+) -> None:
+    base = Base(moved_by)
+    source = started(base, waits=True, every_s=0.3, join_s=0, noise=2)
+    said = []
+    for tick in range(6):
+        said.append(noise_of(proposed(source, tick * TICK_NS)))
+        source.steer(CHOSEN + tick)
+    assert [ticks for _, ticks, _ in said] == [0, 0, 1, 2, 0, 1]
+    for tick, wanted in ((1, 0), (2, 0), (3, 0), (4, 3), (5, 3)):
+        np.testing.assert_array_equal(said[tick][0], CHOSEN + wanted)
+    source.begin_episode()  # what was chosen in the last one is of the last one
+    assert not np.array_equal(noise_of(proposed(source, 7 * TICK_NS))[0], CHOSEN + 5)
+
+
+def test_in_real_time_the_thread_asks_with_what_was_chosen_last(started: Callable[..., ServedSource]) -> None:
+    base = Base(moved_by)
+    source = started(base, every_s=0.3, join_s=0, noise=2)
+    until(lambda: not isinstance(proposed(source, TICK_NS), Refusal))
+    source.steer(CHOSEN)
+    until(lambda: np.array_equal(noise_of(proposed(source, 2 * TICK_NS))[0], CHOSEN))
+    source.steer(2 * CHOSEN)
+    assert np.array_equal(noise_of(proposed(source, 3 * TICK_NS))[0], CHOSEN)  # not before its turn
+    until(lambda: np.array_equal(noise_of(proposed(source, 5 * TICK_NS))[0], 2 * CHOSEN))
+    assert len(base.questions) == 3
+
+
+@pytest.mark.parametrize("bad", [np.zeros(3, np.float32), np.zeros((1, 2), np.float32), np.full(2, np.nan)])
+def test_noise_that_no_base_can_start_from_is_refused(started: Callable[..., ServedSource], bad: np.ndarray) -> None:
+    with pytest.raises(SpecError, match=r"must be 2 finite numbers; see base\.noise"):
+        started(Base(moved_by), waits=True, noise=2).steer(bad)
+    with pytest.raises(SpecError, match="must be 0 finite numbers"):
+        started(Base(), waits=True).steer(CHOSEN)
+    with pytest.raises(SpecError, match="a saved base acts without noise"):
+        SavedSource(FakePolicy()).steer(CHOSEN)

@@ -12,6 +12,12 @@ from robot_stack.rollout.base.timeline import Timeline
 TICK_NS = 100_000_000
 
 
+def at(timeline: Timeline, now_ns: int) -> np.ndarray | None:
+    """The action for an instant."""
+    played = timeline.at(now_ns)
+    return None if played is None else played.action
+
+
 def line(start: float, slope: float, steps: int = 20) -> np.ndarray:
     """Actions of one entry that change by `slope` a tick."""
     return (start + slope * np.arange(steps, dtype=np.float32))[:, None]
@@ -20,38 +26,38 @@ def line(start: float, slope: float, steps: int = 20) -> np.ndarray:
 def test_what_passed_while_a_chunk_was_computed_is_left_out() -> None:
     timeline = Timeline(rate_hz=10, join_s=0)
     timeline.add(0, line(0.0, 0.1))
-    assert timeline.at(3 * TICK_NS) == pytest.approx(0.3)
-    assert timeline.at(3 * TICK_NS + TICK_NS // 2) == pytest.approx(0.3)
+    assert at(timeline, 3 * TICK_NS) == pytest.approx(0.3)
+    assert at(timeline, 3 * TICK_NS + TICK_NS // 2) == pytest.approx(0.3)
 
 
 def test_nothing_is_proposed_before_the_first_chunk_nor_after_the_last() -> None:
     timeline = Timeline(rate_hz=10, join_s=0.3)
-    assert timeline.at(0) is None
+    assert at(timeline, 0) is None
     timeline.add(TICK_NS, line(0.0, 0.1, steps=3))
-    assert timeline.at(0) is None
-    assert [timeline.at((1 + tick) * TICK_NS) is None for tick in range(4)] == [False, False, False, True]
+    assert at(timeline, 0) is None
+    assert [at(timeline, (1 + tick) * TICK_NS) is None for tick in range(4)] == [False, False, False, True]
 
 
 def test_a_base_of_another_rate_is_played_at_its_own() -> None:
     timeline = Timeline(rate_hz=30, join_s=0)
     timeline.add(0, line(0.0, 0.01, steps=30))
-    assert [float(timeline.at(tick * TICK_NS)[0]) for tick in range(4)] == pytest.approx([0.0, 0.03, 0.06, 0.09])  # type: ignore[index]
+    assert [float(at(timeline, tick * TICK_NS)[0]) for tick in range(4)] == pytest.approx([0.0, 0.03, 0.06, 0.09])  # type: ignore[index]
 
 
 def test_an_answer_that_was_overtaken_is_not_gone_back_to() -> None:
     timeline = Timeline(rate_hz=10, join_s=0)
     timeline.add(2 * TICK_NS, line(0.5, 0.0))
     timeline.add(TICK_NS, line(-0.5, 0.0))
-    assert timeline.at(3 * TICK_NS) == pytest.approx(0.5)
+    assert at(timeline, 3 * TICK_NS) == pytest.approx(0.5)
 
 
 def test_what_is_handed_out_is_a_copy() -> None:
     timeline = Timeline(rate_hz=10, join_s=0)
     timeline.add(0, line(0.5, 0.0))
-    handed = timeline.at(0)
+    handed = at(timeline, 0)
     assert handed is not None
     handed += 1
-    assert timeline.at(0) == pytest.approx(0.5)
+    assert at(timeline, 0) == pytest.approx(0.5)
 
 
 def test_nothing_is_left_of_an_episode_that_is_over() -> None:
@@ -59,7 +65,7 @@ def test_nothing_is_left_of_an_episode_that_is_over() -> None:
     timeline.add(0, line(0.5, 0.0))
     timeline.add(TICK_NS, line(-0.5, 0.0))
     timeline.clear()
-    assert timeline.at(TICK_NS) is None
+    assert at(timeline, TICK_NS) is None
 
 
 def test_a_join_that_is_overtaken_goes_on_from_where_the_arm_is() -> None:
@@ -68,7 +74,7 @@ def test_a_join_that_is_overtaken_goes_on_from_where_the_arm_is() -> None:
     for tick in range(30):
         if tick % 2 == 0:
             timeline.add(tick * TICK_NS, line(1.0 if tick % 4 else -1.0, 0.0))
-        found = timeline.at(tick * TICK_NS)
+        found = at(timeline, tick * TICK_NS)
         assert found is not None
         played.append(float(found[0]))
     assert max(np.abs(np.diff(played))) <= 2.0 / 11 + 1e-5
@@ -90,7 +96,7 @@ def test_no_join_steps_further_than_the_chunks_and_a_share_of_what_lies_between(
         number, rest = divmod(tick - late, every)
         if rest == 0 and 0 <= number < len(starts):
             timeline.add((tick - late) * TICK_NS, line(starts[number], slope))
-        found = timeline.at(tick * TICK_NS)
+        found = at(timeline, tick * TICK_NS)
         played += [] if found is None else [float(found[0])]
     reached = max(starts) - min(starts) + 2 * abs(slope) * (late + every + join)
     assert max(np.abs(np.diff(played)), default=0.0) <= reached / (join + 1) + abs(slope) + 1e-5

@@ -28,6 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "recap": {"flow_steps": 3, "chunk": 1, "replan": 1},
     "cqn": {"atoms": 11, "levels": 2},
     "cqn_as": {"atoms": 11, "levels": 2, "chunk": 1},
+    "dsrl_on_base": {"chunk": 1},
     "hg_dagger": {},
     "residual": {"base_updates": 3, "pretrain_updates": 5},
     "residual_on_base": {},
@@ -35,6 +36,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
 }
 TWO_ARMS = replace(SPEC, actions=5, grippers=(1, 4))
+NOISE = 2
+"""Numbers of noise of a base that is steered."""
 IN_CHUNKS = ("act", "cal_ql", "cqn", "cqn_as", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "recap", "rlpd")
 
 
@@ -50,7 +53,11 @@ class Case:
         return make(self.name, self.spec, seed, **{"chunk": self.chunk} if self.chunk > 1 else {})
 
     def batch(self, number: int) -> TensorBatch:
-        return batch(number, self.spec, self.chunk)
+        return batch(number, self.sizes, self.chunk)
+
+    @property
+    def sizes(self) -> LearnerSpec:
+        return sized(self.name, self.spec)
 
 
 CASES = {
@@ -63,11 +70,23 @@ CASES = {
 def make(name: str, spec: LearnerSpec = SPEC, seed: int = 0, **settings: Any) -> Any:
     algorithm = ALGORITHMS[name]
     config = algorithm.config(**{"head": 8, "hidden": (16,)} | SMALL[name] | settings)
-    return algorithm.learner(spec, config, seed=seed)
+    return algorithm.learner(sized(name, spec), config, seed=seed)
+
+
+def sized(name: str, spec: LearnerSpec) -> LearnerSpec:
+    """The sizes of a run of that algorithm: with what the base says, where it steers one."""
+    if not ALGORITHMS[name].steers_base:
+        return spec
+    mean, std = (torch.full((NOISE + 1 + spec.actions,), value) for value in (0.0, 1.0))
+    proprio = torch.cat([spec.proprio_mean, mean]), torch.cat([spec.proprio_std, std])
+    return replace(spec, noise=NOISE, proprio_mean=proprio[0], proprio_std=proprio[1])
 
 
 def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
-    """Rows with a return, and gripper entries where the task has grippers; half of the later ticks are human."""
+    """Rows with a return, gripper entries where the task has grippers, and a base that speaks where it is steered.
+
+    Half of the later ticks are human.
+    """
     made = random_batch(number)
     rows, rng = len(made.reward), np.random.default_rng(number)
     action = torch.from_numpy(np.tanh(rng.normal(size=(rows, chunk * spec.actions))).astype(np.float32))
@@ -78,8 +97,11 @@ def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
     human = torch.cat([made.human, later], dim=1)
     label = torch.ones(action.shape, dtype=torch.bool)
     proposed = torch.where(human[:, :1] & (mc_return[:, None] > 0), -action, action)
+    seen, after = (_with_base(rng, each, spec) if spec.noise else each for each in (made.proprio, made.next_proprio))
     return replace(
         made,
+        proprio=seen,
+        next_proprio=after,
         action=action,
         proposed=proposed,
         label=label,
@@ -87,6 +109,14 @@ def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
         gripper_change=change,
         mc_return=mc_return,
     )
+
+
+def _with_base(rng: np.random.Generator, proprio: torch.Tensor, spec: LearnerSpec) -> torch.Tensor:
+    """Put behind proprio what a base says: noise, the ticks of its chunk, and its proposal."""
+    rows = len(proprio)
+    noise, ticks = rng.normal(size=(rows, spec.noise)), rng.integers(0, 4, (rows, 1))
+    said = np.concatenate([noise, ticks, np.tanh(rng.normal(size=(rows, spec.actions)))], axis=1)
+    return torch.cat([proprio, torch.from_numpy(said.astype(np.float32))], dim=1)
 
 
 def own_fields(name: str) -> list[str]:
@@ -139,7 +169,7 @@ def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
     learner, algorithm = case.learner(), ALGORITHMS[case.name]
     for number in range(7):
         learner.update(case.batch(number))
-    network = algorithm.policy(case.spec, learner.config)
+    network = algorithm.policy(case.sizes, learner.config)
     tensors = {key: torch.from_numpy(np.array(value)) for key, value in learner.actor_tensors().items()}
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float16, torch.float32}
     network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
@@ -152,6 +182,8 @@ def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
 
 
 def test_what_is_imitated_is_weighed_row_by_row(case: Case) -> None:
+    if ALGORITHMS[case.name].steers_base:
+        pytest.skip("it imitates nothing: what acts is the base")
     imitates = {"bc_weight": 1.0} if "bc_weight" in ALGORITHMS[case.name].config.model_fields else {}
     chunk = {"chunk": case.chunk} if case.chunk > 1 else {}
     equal, weighed = (make(case.name, case.spec, **imitates, **chunk) for _ in range(2))
@@ -202,7 +234,7 @@ def test_settings_have_what_the_update_loop_reads(name: str) -> None:
 
 def test_published_scale_of_proprio_is_exact(name: str) -> None:
     mean, std = torch.linspace(-3.14159, 3.14159, len(SPEC.proprio_mean)), torch.full_like(SPEC.proprio_std, 0.0012345)
-    tensors = make(name, replace(SPEC, proprio_mean=mean, proprio_std=std)).actor_tensors()
+    tensors = make(name, replace(SPEC, proprio_mean=mean, proprio_std=std)).actor_tensors()  # a base's part lies behind
     found = [value for key, value in tensors.items() if key.endswith("proprio_mean")]
     assert found
     for value in found:

@@ -7,7 +7,7 @@ import numpy as np
 from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.learner.backend import Arrival, EpisodeCut
 from robot_stack.learner.data.feature_cache import CachedEpisode, FeatureCache
-from robot_stack.learner.data.training_data import reward_inputs
+from robot_stack.learner.data.training_data import reward_inputs, sensed_only
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.episode_store import EpisodeStore
@@ -82,7 +82,7 @@ class Ingest:
         self._statistics.recount(episode)
         self._replay.add_episode(episode)
         self._replay.set_features(episode_id, features)
-        self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
+        self._scorer.add(episode_id, reward_inputs(features, sensed_only(proprio, self._replay.spec)), proprio)
 
     def restore_scores(self, version: str) -> dict[str, np.ndarray]:
         """Let a reward model's scores on disk join the replay; return Φ per frame of the episodes that have them."""
@@ -159,7 +159,7 @@ class Ingest:
             same = self._trunk is self._reward_encoder
             features = seen if same else encode_frames(self._trunk, images, len(proprio))
             self._replay.set_features(episode_id, features, start)
-        self._scorer.add(episode_id, reward_inputs(seen, proprio), proprio)
+        self._scorer.add(episode_id, reward_inputs(seen, sensed_only(proprio, self._replay.spec)), proprio)
 
     def _finish(self, episode_id: str) -> None:
         """Score a finished episode as a whole and keep its features."""

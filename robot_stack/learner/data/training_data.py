@@ -89,10 +89,18 @@ def demo_frames(episode: StoredEpisode) -> DemoFrames:
     arrays, spec = episode.arrays, episode.spec
     return DemoFrames(
         images={camera.name: arrays[f"image_{camera.name}"] for camera in spec.cameras},
-        proprio=arrays["proprio"],
+        proprio=sensed_only(arrays["proprio"], spec),
         actions=arrays["executed"],
         to_go=to_go(arrays["proprio"], spec, next_goals(arrays["proprio"], arrays["executed"], spec)),
     )
+
+
+def sensed_only(proprio: np.ndarray, spec: Spec) -> np.ndarray:
+    """Return proprio (T, P) with zeros for what a base policy says: how far a task is does not depend on that."""
+    sensed = spec.sensed.proprio_size
+    if sensed == spec.proprio_size:
+        return proprio
+    return np.concatenate([proprio[:, :sensed], np.zeros_like(proprio[:, sensed:])], axis=1)
 
 
 def reward_inputs(features: np.ndarray, proprio: np.ndarray) -> np.ndarray:

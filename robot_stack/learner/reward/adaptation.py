@@ -13,7 +13,7 @@ from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
 from reward_models.progress.model import ProgressModel
 from robot_stack.config.resolve import load_resolved
-from robot_stack.learner.data.training_data import distance_progress, reward_inputs
+from robot_stack.learner.data.training_data import distance_progress, reward_inputs, sensed_only
 from robot_stack.learner.fitting import OnStep, save_reward
 from robot_stack.learner.reward.evaluation import check_same_cell
 from robot_stack.learner.reward.labelled import labels_of, store_of
@@ -104,7 +104,7 @@ def adapt_run(folder: Path, demo: Path, episode: str | None, *, on_step: OnStep)
         proprio = stored.arrays["proprio"]
         images = {view: stored.arrays[IMAGE_PREFIX + view] for view in trunk.shapes}
         shown = ScoredEpisode(
-            frames=reward_inputs(encode_frames(trunk, images, len(proprio)), proprio),
+            frames=reward_inputs(encode_frames(trunk, images, len(proprio)), sensed_only(proprio, stored.spec)),
             success=True,
             done_frames=config.done_frames,
             progress=distance_progress(proprio, stored.spec) if config.labels == "distance" else None,

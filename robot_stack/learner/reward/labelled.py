@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from reward_models.interface import Frame, Instruction, LabelledEpisode
+from robot_stack.learner.data.training_data import sensed_only
 from robot_stack.replay.annotations import read_labels
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.layout import SUFFIX, StorePaths
@@ -126,11 +127,11 @@ def _labelled(stored: StoredEpisode, success: bool, text: str) -> LabelledEpisod
 
 def recorded_frames(stored: StoredEpisode) -> tuple[Frame, ...]:
     """Return the frames of an episode on disk, T+1 of them."""
-    arrays = stored.arrays
+    arrays, proprio = stored.arrays, sensed_only(stored.arrays["proprio"], stored.spec)
     return tuple(
         Frame(
             images={camera.name: arrays[IMAGE_PREFIX + camera.name][t] for camera in stored.spec.cameras},
-            proprio=arrays["proprio"][t],
+            proprio=proprio[t],
         )
-        for t in range(len(arrays["proprio"]))
+        for t in range(len(proprio))
     )

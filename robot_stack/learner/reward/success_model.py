@@ -9,7 +9,7 @@ import torch
 from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
-from robot_stack.learner.data.training_data import reward_inputs
+from robot_stack.learner.data.training_data import reward_inputs, sensed_only
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
@@ -47,7 +47,7 @@ class SuccessModel:
         proprio = step.observation.proprio[None]
         with torch.no_grad():
             features = encode_frames(self._trunk, images, len(proprio))
-            self._scorer.add(step.episode_id, reward_inputs(features, proprio), proprio)
+            self._scorer.add(step.episode_id, reward_inputs(features, sensed_only(proprio, self._spec)), proprio)
             self._scorer.score_live(step.episode_id)
         self._cursor, scores = self._scorer.after(self._cursor, 0.0)
         if scores:

@@ -28,7 +28,6 @@ from robot_stack.types.help import HelpRequest
 from robot_stack.types.interfaces import Cell, ExecutedWindow
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal, RefusalKind
-from robot_stack.types.spec import BASE
 from robot_stack.types.transition import EpisodeKind
 
 POLL_S = 0.05
@@ -39,7 +38,7 @@ UNSEEN = Refusal(kind=RefusalKind.STATE_MISSING, text="nothing is observed at th
 
 
 class CellWithBase:
-    """A cell that observes what a base policy would do now as well; implements `Cell`.
+    """A cell that observes what a base policy would do now as well; implements `Cell` and `SteeredCell`.
 
     What the base proposes is recorded with the observation: the replay has it, and critic and policy see it. While it
     proposes nothing the cell observes nothing, so nobody acts and the safety filter holds; `reason` says why.
@@ -47,7 +46,7 @@ class CellWithBase:
     Args:
         cell: What is sensed and moved.
         base: Asked at each tick.
-        entries: Of the proprio vector, which the proposal fills in.
+        entries: Of the proprio vector, which the base fills in.
         start_s: Longest wait for the first proposal of an episode.
         stopping: Asked meanwhile; True gives up.
     """
@@ -78,6 +77,14 @@ class CellWithBase:
     def send(self, action: np.ndarray) -> None:
         """See `Cell`."""
         self._cell.send(action)
+
+    def steer(self, noise: np.ndarray) -> None:
+        """Give the base the noise of its next answer, float32 (D,).
+
+        Raises:
+            SpecError: If it is not of the run's size, or not finite.
+        """
+        self._base.steer(noise)
 
     def executed(self) -> Mapping[str, ExecutedWindow]:
         """See `Cell`; remembers whether anybody else moved an arm."""
@@ -166,7 +173,9 @@ def with_base(
         return
     source, start_s = open_base(resolved, base, waits=waits, stopping=stopping)
     try:
-        yield CellWithBase(cell, source, resolved.spec().part(BASE), start_s=start_s, stopping=stopping)
+        spec = resolved.spec()
+        entries = slice(spec.sensed.proprio_size, spec.proprio_size)
+        yield CellWithBase(cell, source, entries, start_s=start_s, stopping=stopping)
     finally:
         source.close()
 
@@ -194,7 +203,7 @@ def open_base(
     except BaseException:
         connection.close()
         raise
-    return ServedSource(connection, mapping, waits=waits), base.start_s
+    return ServedSource(connection, mapping, waits=waits, seed=resolved.run.seed), base.start_s
 
 
 def connect(base: ServedBase, stopping: Callable[[], bool]) -> Connection:

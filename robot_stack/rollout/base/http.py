@@ -85,7 +85,8 @@ def question_document(question: Question) -> dict[str, Any]:
         name: {"shape": list(image.shape), "rgb": base64.b64encode(image.tobytes()).decode()}
         for name, image in question.images.items()
     }
-    return {"images": images, "state": question.state.astype(float).tolist(), "text": question.text}
+    asked = {"images": images, "state": question.state.astype(float).tolist(), "text": question.text}
+    return asked if question.noise is None else {**asked, "noise": question.noise.astype(float).tolist()}
 
 
 def read_told(said: dict[str, Any], url: str) -> Told:
@@ -94,7 +95,7 @@ def read_told(said: dict[str, Any], url: str) -> Told:
     Raises:
         SpecError: If something is of another type.
     """
-    kinds = {"name": str, "cameras": list, "state": int, "actions": int, "rate_hz": int | float}
+    kinds = {"name": str, "cameras": list, "state": int, "actions": int, "rate_hz": int | float, "noise": int}
     for key, kind in kinds.items():
         value = said.get(key)
         if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
@@ -106,4 +107,5 @@ def read_told(said: dict[str, Any], url: str) -> Told:
         state=said.get("state"),
         actions=said.get("actions"),
         rate_hz=said.get("rate_hz"),
+        noise=said.get("noise"),
     )

@@ -43,6 +43,7 @@ class Checkpoint:
         self._config, self._device = config, device
         self._policy = get_policy_class(config.type).from_pretrained(folder, config=config)
         self._policy.to(device).eval()
+        self._noise = noise_shape(config)
         place = {"device_processor": {"device": device}}
         self._before, self._after = make_pre_post_processors(
             config, pretrained_path=folder, preprocessor_overrides=place, postprocessor_overrides=place
@@ -56,6 +57,7 @@ class Checkpoint:
             "cameras": sorted(self._config.image_features),
             "state": 0 if state is None else state.shape[0],
             "actions": self._config.action_feature.shape[0],
+            **({} if self._noise is None else {"noise": self._noise[1]}),
         }
 
     @torch.inference_mode()
@@ -69,13 +71,36 @@ class Checkpoint:
             seen[name] = torch.nn.functional.interpolate(picture, size=size, mode="bilinear", antialias=True)
         seen = {name: value.to(self._device) for name, value in seen.items()}
         batch = self._before({**seen, "task": [question["text"]]})
+        start = {} if question.get("noise") is None else {"noise": self._start(question["noise"])}
         if self._config.n_obs_steps == 1:
-            planned = self._policy.predict_action_chunk(batch)[0]
+            planned = self._policy.predict_action_chunk(batch, **start)[0]
         else:  # it wants a history: the one observation stands for all of it
             self._policy.reset()
-            planned = torch.cat([self._policy.select_action(dict(batch)) for _ in range(self._config.n_action_steps)])
+            steps = range(self._config.n_action_steps)
+            planned = torch.cat([self._policy.select_action(dict(batch), **start) for _ in steps])
         done = [self._after(action[None])[0] for action in planned]
         return [action.float().cpu().tolist() for action in done]
+
+    def _start(self, noise: list[float]) -> torch.Tensor:
+        """Return the noise (1, T, D) in which every step of a chunk starts from the same D numbers."""
+        steps, size = self._noise or (0, 0)
+        one = torch.tensor(noise, dtype=torch.float32, device=self._device)
+        if one.shape != (size,):
+            raise ValueError(f"noise has shape {tuple(one.shape)}, must be ({size},)")
+        return one.expand(1, steps, size)
+
+
+def noise_shape(config: PreTrainedConfig) -> tuple[int, int] | None:
+    """Return T and D of the noise (1, T, D) that a kind of policy starts from; None where it takes none.
+
+    As lerobot 0.6.1 has it: conditional_sample in policies/diffusion/modeling_diffusion.py, and sample_actions in
+    policies/{smolvla,pi0,pi05}/modeling_*.py, which draw it in this shape where they are given none.
+    """
+    if config.type == "diffusion":
+        return config.horizon, config.action_feature.shape[0]
+    if config.type in ("smolvla", "pi0", "pi05"):
+        return config.chunk_size, config.max_action_dim
+    return None
 
 
 def handler(checkpoint: Checkpoint) -> type[BaseHTTPRequestHandler]:

@@ -24,11 +24,13 @@ class Question:
         images: Its name of a camera -> RGB uint8 (H, W, 3).
         state: float32 (S,), in its units.
         text: What is to be done.
+        noise: What each step of the chunk starts from, float32 (D,); None where it draws its own.
     """
 
     images: Mapping[str, np.ndarray]
     state: np.ndarray
     text: str
+    noise: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class Told:
         state: Entries of its state.
         actions: Entries of its action.
         rate_hz: Actions of its chunks per second.
+        noise: Numbers of noise that it takes with a question; None: it takes none, or does not say so.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Told:
     state: int | None = None
     actions: int | None = None
     rate_hz: float | None = None
+    noise: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +105,18 @@ class BaseMapping:
             said.append(f"base.action has {given} entries, must have {told.actions}; null stands for one not wanted")
         if told.rate_hz is not None and abs(told.rate_hz - self.config.rate_hz) > 1e-3 * told.rate_hz:
             said.append(f"base.rate_hz is {self.config.rate_hz:g}, must be {told.rate_hz:g}; correct it")
+        if self.config.noise is not None and told.noise != self.config.noise:
+            wanted = "left out, as it takes none" if told.noise is None else f"{told.noise}"
+            said.append(f"base.noise is {self.config.noise}, must be {wanted}; correct it")
         if said:
             raise ConfigError("\n".join(f"{line} (of {told.name})" for line in said))
 
-    def question(self, observation: Observation) -> Question:
-        """Say an observation in the base's terms."""
+    def question(self, observation: Observation, noise: np.ndarray | None = None) -> Question:
+        """Say an observation in the base's terms, with the noise that its answer is to start from."""
         parts = [observation.proprio[part] * scale + offset for part, scale, offset in self._state]
         images = {theirs: observation.images[ours] for ours, theirs in self.config.cameras.items()}
-        return Question(
-            images=images, state=np.concatenate(parts).astype(np.float32), text=self.config.text or self.text
-        )
+        state, text = np.concatenate(parts).astype(np.float32), self.config.text or self.text
+        return Question(images=images, state=state, text=text, noise=noise)
 
     def chunk(self, answer: np.ndarray) -> np.ndarray:
         """Return the actions of an answer (T, N) as ours, float32 (T, A), clipped to [-1, 1].

@@ -13,7 +13,7 @@ import numpy as np
 from robot_stack.rollout.base.connection import Connection
 from robot_stack.rollout.base.mapping import BaseMapping
 from robot_stack.rollout.base.timeline import Timeline
-from robot_stack.types.errors import RobotError, StackError
+from robot_stack.types.errors import RobotError, SpecError, StackError
 from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal, RefusalKind
@@ -37,11 +37,22 @@ class BaseSource(Protocol):
         ...
 
     def propose(self, observation: Observation, *, interrupted: bool) -> np.ndarray | Refusal:
-        """Return the action for this tick, float32 (A,) in [-1, 1], or why there is none.
+        """Return the entries of the base's fields at this tick, float32, or why there are none.
+
+        The last A are the action, in [-1, 1]. Before it, where noise is chosen, stand that of the chunk and the ticks
+        for which it has been playing.
 
         Args:
-            observation: What is sensed, without the base's field.
+            observation: What is sensed, without the base's fields.
             interrupted: Somebody else moved the robot since.
+        """
+        ...
+
+    def steer(self, noise: np.ndarray) -> None:
+        """Take the noise that the next question is asked with, float32 (D,).
+
+        Raises:
+            SpecError: If it is none that this base can start from.
         """
         ...
 
@@ -77,6 +88,10 @@ class SavedSource:
             )
         return action
 
+    def steer(self, noise: np.ndarray) -> None:
+        """Refuse: it acts without noise."""
+        raise SpecError("a saved base acts without noise, must be behind a server to be steered; take lerobot or http")
+
     def close(self) -> None:
         """Do nothing: it holds nothing."""
 
@@ -91,10 +106,17 @@ class ServedSource:
         connection: Open.
         mapping: Names and units.
         waits: Whether the loop itself asks.
+        seed: Of the noise that is drawn where some is wanted and nobody chooses it.
     """
 
-    def __init__(self, connection: Connection, mapping: BaseMapping, *, waits: bool) -> None:
+    def __init__(self, connection: Connection, mapping: BaseMapping, *, waits: bool, seed: int) -> None:
         config = mapping.config
+        self._period_ns = 1e9 * mapping.spec.period_s
+        self._rng = np.random.default_rng(seed)
+        self._wish: np.ndarray | None = None
+        """Noise that was chosen for the next question; None: it is drawn."""
+        self._steered = False
+        """Whether the last question was asked with noise that was chosen."""
         self._connection, self._mapping, self._waits = connection, mapping, waits
         self._every_ns = round(1e9 * config.every_s)
         self._timeline = Timeline(rate_hz=config.rate_hz, join_s=config.join_s)
@@ -114,6 +136,7 @@ class ServedSource:
         with self._changed:
             self._episode += 1
             self._newest, self._asked_ns = None, None
+            self._wish, self._steered = None, False
             self._timeline.clear()
 
     def prepare(self, observation: Observation) -> Refusal | None:
@@ -122,7 +145,7 @@ class ServedSource:
         return found if isinstance(found, Refusal) else None
 
     def propose(self, observation: Observation, *, interrupted: bool) -> np.ndarray | Refusal:
-        """Return the action that the newest chunk has for now.
+        """Return what the newest chunk has for now.
 
         After a take-over the chunk at hand goes on until the next one answers what the operator has made of the scene.
         """
@@ -134,7 +157,22 @@ class ServedSource:
                 self._newest = observation
                 self._changed.notify_all()
         found = self._timeline.at(observation.stamp_ns)
-        return self._refusal if found is None else found
+        if found is None:
+            return self._refusal
+        if found.noise is None:
+            return found.action
+        ticks = round((observation.stamp_ns - found.since_ns) / self._period_ns)
+        return np.concatenate([found.noise, np.array([ticks], np.float32), found.action])
+
+    def steer(self, noise: np.ndarray) -> None:
+        """Take the noise of the next question; the first one of an episode does not wait for its turn."""
+        wanted = self._mapping.config.noise
+        if wanted is None or noise.shape != (wanted,) or not np.isfinite(noise).all():
+            raise SpecError(f"noise for the base is {noise}, must be {wanted or 0} finite numbers; see base.noise")
+        with self._changed:
+            self._wish = noise.astype(np.float32)
+            if not self._steered:
+                self._asked_ns = None
 
     def close(self) -> None:
         """End the thread and the connection."""
@@ -178,11 +216,12 @@ class ServedSource:
             if episode != self._episode:
                 return True
             self._asked_ns = observation.stamp_ns
+            noise = self._noise()
         began_s = time.monotonic()
         try:
             if self._failed:
                 self._mapping.check(self._connection.open())  # another one may stand there now
-            chunk = self._mapping.chunk(self._connection.ask(self._mapping.question(observation)))
+            chunk = self._mapping.chunk(self._connection.ask(self._mapping.question(observation, noise)))
         except StackError as error:
             kind = RefusalKind.BASE_SILENT if isinstance(error, RobotError) else RefusalKind.BASE_INVALID
             self._refusal, self._failed = Refusal(kind=kind, text=str(error)), True
@@ -197,5 +236,13 @@ class ServedSource:
         )
         with self._changed:
             if episode == self._episode:
-                self._timeline.add(observation.stamp_ns, chunk)
+                self._timeline.add(observation.stamp_ns, chunk, noise)
         return True
+
+    def _noise(self) -> np.ndarray | None:
+        """Return what the next chunk is to be made of: as chosen, or drawn from the standard normal distribution."""
+        size = self._mapping.config.noise
+        if size is None:
+            return None
+        self._steered = self._wish is not None
+        return self._rng.standard_normal(size, np.float32) if self._wish is None else self._wish

@@ -10,9 +10,25 @@ import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
+class Played:
+    """The action for an instant, and the chunk that it is from.
+
+    Attributes:
+        action: float32 (A,).
+        since_ns: When the chunk took over.
+        noise: What the chunk was made of, where that was chosen, float32 (D,).
+    """
+
+    action: np.ndarray
+    since_ns: int
+    noise: np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Chunk:
     stamp_ns: int
     actions: np.ndarray
+    noise: np.ndarray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +65,14 @@ class Timeline:
         with self._lock:
             self._new = self._plan = None
 
-    def add(self, stamp_ns: int, actions: np.ndarray) -> None:
-        """Take a chunk, float32 (T, A), computed from the observation of `stamp_ns`."""
+    def add(self, stamp_ns: int, actions: np.ndarray, noise: np.ndarray | None = None) -> None:
+        """Take a chunk, float32 (T, A), computed from the observation of `stamp_ns`, and of that noise."""
         with self._lock:
             if self._new is None or stamp_ns > self._new.stamp_ns:
-                self._new = _Chunk(stamp_ns, actions)
+                self._new = _Chunk(stamp_ns, actions, noise)
 
-    def at(self, now_ns: int) -> np.ndarray | None:
-        """Return the action for now, float32 (A,); None where no chunk reaches that far."""
+    def at(self, now_ns: int) -> Played | None:
+        """Return the action for now; None where no chunk reaches that far."""
         with self._lock:
             new = self._of(self._new, now_ns)
             if self._new is None or new is None:
@@ -70,7 +86,8 @@ class Timeline:
             share = (passed_ns + self._step_ns) / (self._join_ns + self._step_ns)
             left = 0.0 if passed_ns >= self._join_ns else 1.0 - share
             self._played = left * self._plan.apart
-            return np.clip(new + self._played, -1.0, 1.0).astype(np.float32)
+            action = np.clip(new + self._played, -1.0, 1.0).astype(np.float32)
+            return Played(action, self._plan.since_ns, self._plan.chunk.noise)
 
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
         if chunk is None:
