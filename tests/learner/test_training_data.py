@@ -20,13 +20,14 @@ from robot_stack.learner.data.training_data import (
     distance_progress,
     next_goals,
     reward_inputs,
+    sensed_only,
     to_go,
 )
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
 from robot_stack.types.pose import Pose
-from robot_stack.types.spec import GripperKind
+from robot_stack.types.spec import BASE, BASE_NOISE, BASE_TICKS, GripperKind, ProprioField
 from tests.learner.bench import SPEC, observation_of
 
 CONFIG = RLPDConfig(hidden=(16, 16), head=8)
@@ -230,3 +231,19 @@ def test_noise_only_where_it_is_asked_for(trunk: EmbeddedTrunk) -> None:
     drawn = [policy.act(observation_of(0), deterministic=False) for _ in range(2)]
     np.testing.assert_array_equal(*fixed)
     assert not np.array_equal(*drawn)
+
+
+def test_what_a_base_says_is_hidden_from_encoder_and_reward_model() -> None:
+    said = (
+        ProprioField(name=BASE_NOISE, size=2),
+        ProprioField(name=BASE_TICKS, size=1),
+        ProprioField(name=BASE, size=3),
+    )
+    based = replace(SPEC, proprio=(*SPEC.proprio, *said))
+    rows = np.random.default_rng(0).normal(size=(4, based.proprio_size)).astype(np.float32)
+    hidden = sensed_only(rows, based)
+    np.testing.assert_array_equal(hidden[:, : SPEC.proprio_size], rows[:, : SPEC.proprio_size])
+    np.testing.assert_array_equal(hidden[:, SPEC.proprio_size :], 0)
+    assert hidden.dtype == np.float32
+    plain = rows[:, : SPEC.proprio_size]
+    assert sensed_only(plain, SPEC) is plain

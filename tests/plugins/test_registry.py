@@ -65,8 +65,8 @@ def test_every_built_in_part_can_be_had(registry: plugins.Registry[plugins.Part]
 def test_an_unknown_name_lists_those_of_packages_too(install: Install) -> None:
     install("other_pkg", "[robot_stack.algorithms]\nother = other_pkg:PART\n", "")
     assert (
-        "must be one of act, bc, cal_ql, cqn, cqn_as, dsrl, flow_bc, hg_dagger, jump_start, other, qc, qc_fql, recap, "
-        "residual, residual_on_base, rlpd" in mistake("othre")
+        "must be one of act, bc, cal_ql, cqn, cqn_as, dsrl, dsrl_on_base, flow_bc, hg_dagger, jump_start, other, qc, "
+        "qc_fql, recap, residual, residual_on_base, rlpd" in mistake("othre")
     )
     assert "did you mean 'other'?" in mistake("othre")
 

@@ -17,7 +17,7 @@ from torch import distributed
 from policies import precision
 from policies.distributed import ALONE, Ranks
 from robot_stack.learner.distributed import batch_of, share_of
-from tests.policies.test_all_algorithms import TWO_ARMS, batch, make
+from tests.policies.test_all_algorithms import TWO_ARMS, batch, make, sized
 
 
 def main(out: Path, names: list[str]) -> None:
@@ -41,7 +41,7 @@ def ten_updates(name: str, ranks: Ranks) -> list[dict[str, float]]:
     learner.ranks = ranks
     losses = []
     for number in range(10):
-        joint = batch(number, TWO_ARMS)
+        joint = batch(number, sized(name, TWO_ARMS))
         joint.label[:3] = False  # the ranks have unequal numbers of labels
         if number % 4 == 1:  # and some have none at all
             joint.label[4:] = False

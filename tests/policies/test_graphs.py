@@ -13,7 +13,7 @@ from policies.graphs import WARM_UP, Graphs
 from robot_stack.types.errors import ConfigError
 from tests.policies.recorded_ops import OpRecorder
 from tests.policies.small_task import through_a_file
-from tests.policies.test_all_algorithms import TWO_ARMS, batch, make
+from tests.policies.test_all_algorithms import TWO_ARMS, batch, make, sized
 
 SETTINGS: dict[str, Any] = {
     "critics": 4,
@@ -133,7 +133,7 @@ def test_a_device_that_cannot_record_ends_the_run_with_what_was_wrong_and_what_t
         made.update(batch(WARM_UP, TWO_ARMS))
 
 
-CHUNKED = ("act", "flow_bc", "qc", "qc_fql", "cqn", "cqn_as", "dsrl", "recap")
+CHUNKED = ("act", "flow_bc", "qc", "qc_fql", "cqn", "cqn_as", "dsrl", "dsrl_on_base", "recap")
 BEGUN: dict[str, dict[str, int]] = {"dsrl": {"base_updates": 8, "pretrain_updates": 8}}
 
 
@@ -145,14 +145,14 @@ def test_recorded_updates_of_chunks_are_the_updates_to_the_bit_also_from_a_check
     for number in range(30):
         if number == 15:
             other.load_state_dict(through_a_file(plain.state_dict()))
-        rows = batch(number, TWO_ARMS)
+        rows = batch(number, sized(name, TWO_ARMS))
         expected = plain.update(rows)
         for made in (recorded, other) if number >= 15 else (recorded,):
             got = made.update(rows)
             assert expected.keys() == got.keys()
             assert all(torch.equal(expected[each], got[each]) for each in expected), number
         if number < 15:
-            other.update(batch(number + 50, TWO_ARMS))
+            other.update(batch(number + 50, sized(name, TWO_ARMS)))
     assert recorded._graphs._recorder.recordings == (2 if name == "dsrl" else 1)
     for made in (recorded, other):
         for tensor, wanted in zip(made.actor_tensors().values(), plain.actor_tensors().values(), strict=True):

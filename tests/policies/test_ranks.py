@@ -18,7 +18,20 @@ pytestmark = pytest.mark.long
 PROCESS = Path(__file__).with_name("ranks_process.py")
 
 
-ALGORITHMS = ("rlpd", "cal_ql", "residual", "flow_bc", "qc", "qc_fql", "dsrl", "recap", "act", "cqn", "cqn_as")
+ALGORITHMS = (
+    "rlpd",
+    "cal_ql",
+    "residual",
+    "flow_bc",
+    "qc",
+    "qc_fql",
+    "dsrl",
+    "dsrl_on_base",
+    "recap",
+    "act",
+    "cqn",
+    "cqn_as",
+)
 Losses = dict[str, list[dict[str, float]]]
 
 
