@@ -37,14 +37,15 @@ UPDATES = 2
 """Updates that are timed together."""
 
 
-def sizes() -> LearnerSpec:
-    """The sizes of the dry run's learner."""
+def sizes(name: str) -> LearnerSpec:
+    """The sizes of the dry run's learner; of its proprio the last few are a base's where one is steered."""
     ends = [sum(PARTS[: i + 1]) for i in range(len(PARTS))]
     return LearnerSpec(
         parts=tuple(FeaturePart(slice=slice(end - size, end), maps=None) for size, end in zip(PARTS, ends)),
         proprio_mean=torch.zeros(PROPRIO),
         proprio_std=torch.ones(PROPRIO),
         actions=ACTIONS,
+        noise=1 if find_algorithm(name).steers_base else 0,
     )
 
 
@@ -68,7 +69,7 @@ def measure_one(name: str, repeats: int) -> tuple[float, float, int]:
     """The milliseconds of an update, their ratio to those of its products, and the rows of its batch."""
     algorithm = find_algorithm(name)
     config = algorithm.config(**BEGUN.get(name, {}))
-    learner, rows = algorithm.learner(sizes(), config, seed=0), rows_of(config)
+    learner, rows = algorithm.learner(sizes(name), config, seed=0), rows_of(config)
 
     def update() -> None:
         for _ in range(UPDATES):

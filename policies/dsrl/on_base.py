@@ -3,8 +3,8 @@
 Source: Wagenmaker et al., 2025, arXiv:2506.15799 (DSRL), see `policies.dsrl.steering`; one noise for all steps of a
 chunk as in the authors' runs on pi0 (repository ajwagen/dsrl_pi0). Deviations: the base cannot be asked about other
 noise afterwards, so the critics of noise are distilled at the noise that it was asked with and the chunk that it
-answered, which are recorded, also while an operator drives; the target is their value at the actor's noise, not that
-of the chunk which this noise would become.
+answered, which are recorded, also while an operator corrects it; the target is their value at the actor's noise, not
+that of the chunk which this noise would become, also at frames at which none was recorded.
 """
 
 from __future__ import annotations
@@ -86,15 +86,19 @@ class DSRLOnBaseLearner(SteeringLearner):
         follow(self.target, self.noise_critic, self.config.target_tau)
 
     def _known(self, batch: TensorBatch) -> Tensor:
-        """Return which rows propose, for all of their ticks, what the base made of the noise at o, bool (B,).
+        """Return which rows have, for all of their ticks, what the base made of the noise at o, bool (B,).
 
-        A row does if the chunk that was playing at o is played to its end, which the count of ticks at o' tells, as a
-        base is asked no more often than once in C ticks. In a demonstration nobody proposed anything: there, what is
-        recorded as proposed is what the operator did, unlike in a correction.
+        One chunk must have played in all ticks of a row, which the counts at o and o' tell. In each tick either the
+        policy acted, or an operator corrected it with a motion that says something of each entry, so that the proposal
+        is known as a whole. In a demonstration nobody proposed anything: what stands there as proposed is what the
+        operator did. Ticks past the end of a task ask for nothing.
         """
         rows, chunk = batch.human.shape
-        ticks = batch.next_proprio[:, self._sensed + self._noise_size]
-        one_chunk = (ticks < 0.5) | (ticks > chunk - 0.5)
         corrected = (batch.proposed != batch.action).view(rows, chunk, -1).any(dim=2)
-        happened = batch.label.view(rows, chunk, -1).any(dim=2)  # by the policy, and not past the end
-        return one_chunk & torch.where(batch.human, corrected, happened).all(dim=1)
+        labelled = batch.label.view(rows, chunk, -1)
+        over = (batch.discount == 0)[:, None] & ~batch.human & ~labelled.any(dim=2)
+        whole = labelled.all(dim=2) & (~batch.human | corrected)
+        place = self._sensed + self._noise_size
+        played = batch.proprio[:, place].clamp_min(0) + (~over).sum(dim=1)
+        one_chunk = (batch.next_proprio[:, place].abs() - played).abs() < 0.5
+        return one_chunk & (whole | over).all(dim=1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from policies.dsrl.config import DSRLConfig, DSRLOnBaseConfig
-from policies.dsrl.steering import SteeringPolicy
+from policies.dsrl.steering import SteeringPolicy, make_actor
 from policies.flow import FlowField, carry
 from policies.learner import LearnerSpec
 from policies.networks import StateEncoder
@@ -25,12 +25,13 @@ class DSRLPolicy(SteeringPolicy):
     """
 
     def __init__(self, spec: LearnerSpec, config: DSRLConfig) -> None:
-        super().__init__(spec, config, config.chunk * spec.actions)
+        super().__init__(config, config.chunk * spec.actions)
         self.size, self.chunk = config.chunk * spec.actions, config.chunk
         self.playback = Playback(chunk=config.chunk, replan=config.replan, join="cut")
         self._steps = config.flow_steps
         self.encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
         self.field = FlowField(self.encoder.size, self.size, hidden=config.hidden)
+        self.actor = make_actor(spec, config, self.size)
 
     def chunks(self, features: Tensor, proprio: Tensor, noise: Tensor) -> Tensor:
         """Return the chunks (B, N) to which the flow carries noise (B, N), without gradient."""
@@ -56,7 +57,8 @@ class DSRLOnBasePolicy(SteeringPolicy):
 
     def __init__(self, spec: LearnerSpec, config: DSRLOnBaseConfig) -> None:
         sensed = sensed_part(spec)
-        super().__init__(sensed, config, spec.noise)
+        super().__init__(config, spec.noise)
+        self.actor = make_actor(sensed, config, spec.noise)
         self.chunk = 1
         self._actions, self._sensed = spec.actions, len(sensed.proprio_mean)
 

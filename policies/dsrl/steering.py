@@ -30,24 +30,28 @@ STD_MIN, STD_MAX = 0.01, 1.0
 """Bounds of the actor's spread, before the squash."""
 
 
+def make_actor(spec: LearnerSpec, config: SteeringConfig, noise: int) -> GaussianActor:
+    """Build an actor that chooses D numbers of noise by what a spec says can be seen."""
+    encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+    return GaussianActor(encoder, noise, hidden=config.hidden, std_min=STD_MIN, std_max=STD_MAX)
+
+
 class SteeringPolicy(nn.Module):
     """A policy that chooses noise; what the noise becomes is its heirs' affair.
 
     Args:
-        spec: Sizes of what the actor sees.
         config: Hyperparameters.
         noise: D, numbers of the noise.
 
     Attributes:
-        actor: Chooses the noise, as a share of the largest that may be asked for.
+        actor: Chooses the noise, as a share of the largest that may be asked for; its heirs build it.
     """
 
-    def __init__(self, spec: LearnerSpec, config: SteeringConfig, noise: int) -> None:
+    actor: GaussianActor
+
+    def __init__(self, config: SteeringConfig, noise: int) -> None:
         super().__init__()
-        self._bound = config.noise_bound
-        encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
-        self.actor = GaussianActor(encoder, noise, hidden=config.hidden, std_min=STD_MIN, std_max=STD_MAX)
-        self._noise_size = noise
+        self._bound, self._noise_size = config.noise_bound, noise
 
     def steer(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the noise that the actor asks for, (B, D), and its log probability (B,); `noise` is the actor's own.

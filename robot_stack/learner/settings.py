@@ -143,6 +143,12 @@ def _steering(resolved: ResolvedRun, config: LearnerConfig) -> None:
             f"({config.sampling.chunk}); raise it, or lower chunk"
         )
         raise ConfigError(str(resolved.mistake("run.base.every_s", text)))
+    if base.join_s > 0:
+        text = (
+            f"input is {base.join_s:g}, must be 0 where the base is steered, for within a join it proposes what two "
+            "noises became; set join_s: 0"
+        )
+        raise ConfigError(str(resolved.mistake("run.base.join_s", text)))
 
 
 def _encoder(resolved: ResolvedRun) -> Any:
@@ -163,6 +169,9 @@ def _asking(resolved: ResolvedRun) -> None:
     wanted = () if asking is None else asking.signals
     trained = bool(getattr(_encoder(resolved), "trained", False))
     text = ""
+    if asking is not None and find_algorithm(name).steers_base and (asking.hold or asking.base_after_s is not None):
+        text = f"input has hold or base_after_s under {name!r}, where the base leads anyway, must not; leave both out"
+        raise ConfigError(str(resolved.mistake("run.asking", text)))
     if HelpKind.CRITICS in wanted and not find_algorithm(name).has_critics:
         text = f"input names 'critics' under {name!r}, whose actor has none, must not; remove it or take 'rlpd' or 'qc'"
     elif HelpKind.DISTANCE in wanted and trained:
@@ -175,7 +184,7 @@ def _reward(resolved: ResolvedRun) -> LiveRewardConfig:
     config: LiveRewardConfig = resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config)
     said = [
         str(resolved.mistake(f"run.reward.settings.{name}", text))
-        for name, text in config.mistakes({field.name: field.size for field in resolved.spec().proprio})
+        for name, text in config.mistakes({field.name: field.size for field in resolved.spec().sensed.proprio})
     ]
     if said:
         raise ConfigError("\n".join(said))

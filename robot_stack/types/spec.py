@@ -29,7 +29,10 @@ BASE = "base"
 BASE_NOISE = "base_noise"
 """Proprio field with the noise of which a steered base made the chunk that it proposes from; before the next two."""
 BASE_TICKS = "base_ticks"
-"""Proprio field of size 1: control ticks for which a steered base has been proposing from that chunk, from 0."""
+"""Proprio field of size 1: control ticks for which a steered base has been proposing from that chunk.
+
+At the first one it is, below zero, the ticks for which it had proposed from the chunk before; 0 if there was none.
+"""
 MAX_PARTS = 64
 """Arms, cameras or proprio fields; a cell has a few."""
 MAX_FIELD_SIZE = 4096

@@ -20,7 +20,8 @@ SMALL = {
     },
     "diffusion": {
         "horizon": 16, "n_action_steps": 8, "down_dims": (16, 32), "diffusion_step_embed_dim": 16,
-        "num_inference_steps": 2, "crop_shape": None, "pretrained_backbone_weights": None, "use_group_norm": True,
+        "num_inference_steps": 2, "noise_scheduler_type": "DDIM", "crop_shape": None, "use_group_norm": True,
+        "pretrained_backbone_weights": None,
     },
 }  # fmt: skip
 

@@ -131,7 +131,7 @@ def test_the_section_is_optional_and_names_stand_for_themselves() -> None:
 
 
 def test_who_steers_a_base_needs_one_whose_noise_is_chosen_here() -> None:
-    steered = ["run.algorithm.name=dsrl_on_base", PEG]
+    steered = ["run.algorithm.name=dsrl_on_base", PEG, "run.base.join_s=0"]
     check_settings(load_run("peg_insert", [*steered, "run.base.noise=2"]))
     with pytest.raises(ConfigError, match=r"run\.algorithm\.name.* without a base policy, must have one"):
         check_settings(load_run("peg_insert", steered[:1]))
@@ -145,6 +145,12 @@ def test_who_steers_a_base_needs_one_whose_noise_is_chosen_here() -> None:
         check_settings(load_run("peg_insert", [*steered, "run.base.noise=2", quick]))
     one = "run.algorithm.settings={chunk: 1}"
     check_settings(load_run("peg_insert", [*steered, "run.base.noise=2", quick, one]))
+    with pytest.raises(ConfigError, match=r"run\.base\.join_s.*input is 0\.3, must be 0 where the base is steered"):
+        check_settings(load_run("peg_insert", [*steered, "run.base.noise=2", "run.base.join_s=0.3"]))
+    for leads in ("run.asking={hold: true}", "run.asking={base_after_s: 3}"):
+        with pytest.raises(ConfigError, match=r"run\.asking.*'dsrl_on_base', where the base leads anyway, must not"):
+            check_settings(load_run("peg_insert", [*steered, "run.base.noise=2", leads]))
+    check_settings(load_run("peg_insert", [*steered, "run.base.noise=2", "run.asking={stall_s: 2}"]))
 
 
 def test_what_a_steered_base_says_stands_at_the_end_of_the_proprio_vector() -> None:

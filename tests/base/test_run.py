@@ -141,9 +141,10 @@ def test_its_noise_is_learned_from_what_it_made_of_which(tmp_path: Path) -> None
         proprio = arrays["proprio"]
         np.testing.assert_allclose(proprio[:, proposal][:, 0], np.clip(proprio[:, noise][:, 0] / 10, -1, 1), atol=1e-6)
         changed = (np.diff(proprio[:, noise], axis=0) != 0).any(axis=1)
-        np.testing.assert_array_equal(proprio[1:, ticks][changed], 0)  # counted anew with each chunk
-        same = ~changed
-        np.testing.assert_array_equal(proprio[1:, ticks][same] - proprio[:-1, ticks][same], 1)
+        counted = [0]  # anew with each chunk, whose first tick says how long the one before played
+        for new in changed:
+            counted.append(-(max(counted[-1], 0) + 1) if new else max(counted[-1], 0) + 1)
+        np.testing.assert_array_equal(proprio[:, ticks][:, 0], counted)
     for arrays in online:
         np.testing.assert_array_equal(arrays["proposed"], arrays["proprio"][:-1, proposal])  # what acts is the base
         assert np.abs(arrays["proprio"][2:, noise]).max() <= 1.5  # chosen: noise_bound

@@ -230,7 +230,7 @@ def test_noise_that_nobody_chooses_is_drawn_for_each_question_and_recorded(
     base = Base(moved_by)
     source = started(base, waits=True, every_s=0.3, join_s=0, noise=2)
     said = [noise_of(proposed(source, tick * TICK_NS)) for tick in range(7)]
-    assert [ticks for _, ticks, _ in said] == [0, 1, 2, 0, 1, 2, 0]
+    assert [ticks for _, ticks, _ in said] == [0, 1, 2, -3, 1, 2, -3]
     drawn = [question.noise for question in base.questions]
     assert len(drawn) == 3
     assert len({tuple(noise) for noise in drawn if noise is not None}) == 3
@@ -250,7 +250,7 @@ def test_the_first_noise_that_is_chosen_does_not_wait_later_ones_wait_for_their_
     for tick in range(6):
         said.append(noise_of(proposed(source, tick * TICK_NS)))
         source.steer(CHOSEN + tick)
-    assert [ticks for _, ticks, _ in said] == [0, 0, 1, 2, 0, 1]
+    assert [ticks for _, ticks, _ in said] == [0, -1, 1, 2, -3, 1]
     for tick, wanted in ((1, 0), (2, 0), (3, 0), (4, 3), (5, 3)):
         np.testing.assert_array_equal(said[tick][0], CHOSEN + wanted)
     source.begin_episode()  # what was chosen in the last one is of the last one

@@ -103,3 +103,28 @@ def test_no_join_steps_further_than_the_chunks_and_a_share_of_what_lies_between(
     if every > join:
         end = starts[-1] + slope * (late + every - 1)
         assert played[-1] == pytest.approx(min(1.0, max(-1.0, end)), abs=1e-5)
+
+
+def test_two_answers_to_one_observation_are_played_as_the_later_one_has_it() -> None:
+    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline.add(0, line(0.5, 0.0))
+    timeline.add(0, line(-0.5, 0.0))
+    assert at(timeline, 0) == pytest.approx(-0.5)
+
+
+def test_a_chunk_says_since_when_it_plays_and_for_how_long_the_one_before_did() -> None:
+    timeline = Timeline(rate_hz=10, join_s=0)
+    said = []
+    for tick, answer in enumerate((0, None, 1, None, 3, 4)):
+        if answer is not None:
+            timeline.add(answer * TICK_NS, line(0.0, 0.1), np.full(2, answer, np.float32))
+        played = timeline.at(tick * TICK_NS)
+        assert played is not None
+        assert played.noise is not None
+        said.append((played.noise[0], played.since_ns // TICK_NS, played.before_ns // TICK_NS))
+    assert said == [(0, 0, 0), (0, 0, 0), (1, 2, 2), (1, 2, 2), (3, 4, 2), (4, 5, 1)]
+    timeline.clear()
+    timeline.add(9 * TICK_NS, line(0.0, 0.1))
+    played = timeline.at(9 * TICK_NS)
+    assert played is not None
+    assert (played.before_ns, played.noise) == (0, None)  # of an episode that is over nothing is left

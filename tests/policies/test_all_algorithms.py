@@ -120,10 +120,12 @@ def _with_base(rng: np.random.Generator, proprio: torch.Tensor, spec: LearnerSpe
 
 
 def own_fields(name: str) -> list[str]:
-    """Settings that the algorithm's own configuration declares, or what it is built on where it declares none."""
+    """Settings that are declared in the module of the algorithm's configuration, or of what it is built on."""
     config = ALGORITHMS[name].config
-    declared = next(said for each in config.__mro__ if (said := inspect.get_annotations(each)))
-    return [field for field in declared if field in config.model_fields]
+    declared = [(each.__module__, said) for each in config.__mro__ if (said := inspect.get_annotations(each))]
+    return [
+        field for module, said in declared if module == declared[0][0] for field in said if field in config.model_fields
+    ]
 
 
 @pytest.fixture(params=sorted(ALGORITHMS))

@@ -39,7 +39,7 @@ def test_updates_run_on_the_device_alone(name: str, elsewhere: str) -> None:
     case: Case = CASES[name]
     algorithm = ALGORITHMS[case.name]
     settings = {"head": 8, "hidden": (16,), **SMALL[case.name], **({"chunk": case.chunk} if case.chunk > 1 else {})}
-    made = algorithm.learner(case.spec, algorithm.config(**settings), seed=0, device=elsewhere)
+    made = algorithm.learner(case.sizes, algorithm.config(**settings), seed=0, device=elsewhere)
     for number in range(8):
         metrics = made.update(case.batch(number).to(elsewhere))
         assert {value.device.type for key, value in metrics.items() if key != "guide_steps"} == {elsewhere}

@@ -14,7 +14,7 @@ from policies.learner import LearnerSpec
 from policies.precision import FAST_BF16
 from policies.registry import ALGORITHMS
 from tests.policies.small_task import SPEC, through_a_file
-from tests.policies.test_all_algorithms import SMALL, TWO_ARMS, batch
+from tests.policies.test_all_algorithms import SMALL, TWO_ARMS, batch, sized
 
 pytestmark = pytest.mark.long
 
@@ -25,13 +25,13 @@ DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 
 
 def losses(made: Any, device: str, numbers: range, spec: LearnerSpec = TWO_ARMS) -> list[dict[str, float]]:
-    updates = (made.update(batch(number, spec).to(device)) for number in numbers)
+    updates = (made.update(batch(number, sized(made.name, spec)).to(device)) for number in numbers)
     return [{name: float(value) for name, value in metrics.items()} for metrics in updates]
 
 
 def learner(name: str, device: str, spec: LearnerSpec = TWO_ARMS, **settings: Any) -> Any:
     algorithm = ALGORITHMS[name]
-    return algorithm.learner(spec, algorithm.config(**SMALL[name] | settings), seed=0, device=device)
+    return algorithm.learner(sized(name, spec), algorithm.config(**SMALL[name] | settings), seed=0, device=device)
 
 
 def assert_close(found: list[dict[str, float]], wanted: list[dict[str, float]], **tolerance: float) -> None:

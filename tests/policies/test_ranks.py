@@ -19,19 +19,8 @@ PROCESS = Path(__file__).with_name("ranks_process.py")
 
 
 ALGORITHMS = (
-    "rlpd",
-    "cal_ql",
-    "residual",
-    "flow_bc",
-    "qc",
-    "qc_fql",
-    "dsrl",
-    "dsrl_on_base",
-    "recap",
-    "act",
-    "cqn",
-    "cqn_as",
-)
+    "rlpd", "cal_ql", "residual", "flow_bc", "qc", "qc_fql", "dsrl", "dsrl_on_base", "recap", "act", "cqn", "cqn_as",
+)  # fmt: skip
 Losses = dict[str, list[dict[str, float]]]
 
 

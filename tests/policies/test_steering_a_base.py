@@ -33,17 +33,34 @@ def rows_of(chunk: int, number: int = 0) -> TensorBatch:
     return batch(number, SIZES, chunk)
 
 
-def acted(rows: TensorBatch, ticks: float) -> TensorBatch:
-    """The rows as if the policy had acted, from a chunk that has been playing for so many ticks at o'."""
-    after = rows.next_proprio.clone()
-    after[:, TICKS] = ticks
-    return replace(rows, human=torch.zeros_like(rows.human), proposed=rows.action, next_proprio=after)
+def acted(rows: TensorBatch, after: float, *, at: float = 0.0) -> TensorBatch:
+    """The rows as if the policy had acted, with counts of ticks at o and o', and none of them at the end of a task."""
+    seen, then = rows.proprio.clone(), rows.next_proprio.clone()
+    seen[:, TICKS], then[:, TICKS] = at, after
+    goes_on = torch.full_like(rows.discount, 0.9)
+    acting = torch.zeros_like(rows.human)
+    return replace(rows, human=acting, proposed=rows.action, proprio=seen, next_proprio=then, discount=goes_on)
 
 
-@pytest.mark.parametrize(("ticks", "known"), [(0, True), (1, False), (2, False), (3, True), (7, True)])
-def test_a_row_tells_of_noise_if_one_chunk_was_played_all_along(ticks: int, known: bool) -> None:
+@pytest.mark.parametrize(
+    ("at", "after", "known"),
+    [
+        (0, 3, True),  # one chunk, that goes on
+        (2, 5, True),
+        (0, -3, True),  # one chunk, that was played to its end
+        (2, -5, True),
+        (-4, 3, True),  # that has just taken over
+        (-4, -3, True),
+        (2, -3, False),  # two took over since
+        (0, -2, False),
+        (0, 1, False),  # one took over in between
+        (2, 2, False),
+        (1, 0, False),
+    ],
+)
+def test_a_row_tells_of_noise_if_one_chunk_was_played_all_along(at: int, after: int, known: bool) -> None:
     learner = learner_of(chunk=3)
-    assert learner._known(acted(rows_of(3), ticks)).tolist() == [known] * 16
+    assert learner._known(acted(rows_of(3), after, at=at)).tolist() == [known] * 16
 
 
 def test_a_correction_tells_what_was_proposed_a_demonstration_tells_nothing() -> None:
@@ -57,11 +74,27 @@ def test_a_correction_tells_what_was_proposed_a_demonstration_tells_nothing() ->
     assert learner._known(replace(rows, human=taken, proposed=half)).all()  # by the policy, then corrected
 
 
-def test_what_lies_past_the_end_of_an_episode_was_proposed_by_nobody() -> None:
+def test_an_entry_that_is_not_what_was_proposed_makes_a_row_unknown() -> None:
     learner, rows = learner_of(chunk=2), acted(rows_of(2), 2)
     label = rows.label.clone()
-    label[3, SPEC.actions :] = False
-    assert learner._known(replace(rows, label=label)).tolist() == [row != 3 for row in range(16)]
+    label[3, :2] = False  # at rest in a hand: the gripper alone has a label
+    label[5, 1] = False  # a gripper that was not pressed while the arm was corrected
+    human = rows.human.clone()
+    human[5] = True
+    known = learner._known(replace(rows, label=label, human=human, proposed=-rows.action)).tolist()
+    assert known == [row not in (3, 5) for row in range(16)]
+
+
+def test_ticks_past_the_end_of_a_task_ask_for_nothing_those_of_an_episode_cut_short_are_not_known() -> None:
+    learner, rows = learner_of(chunk=2), acted(rows_of(2), 1, at=0)  # the second tick is past the end
+    label = rows.label.clone()
+    label[:, SPEC.actions :] = False
+    ends = torch.zeros_like(rows.discount)
+    assert learner._known(replace(rows, label=label, discount=ends)).all()
+    assert not learner._known(replace(rows, label=label)).any()  # it stood still in the second tick
+    later = rows.next_proprio.clone()
+    later[:, TICKS] = 2
+    assert not learner._known(replace(rows, label=label, discount=ends, next_proprio=later)).any()
 
 
 def test_the_target_is_the_least_value_of_the_noise_that_the_actor_asks_for_at_the_next_frame() -> None:
@@ -150,8 +183,10 @@ def asked(rng: np.random.Generator, playing: float, rows: int = 64) -> TensorBat
     """
     noise = rng.normal(size=(rows, NOISE)).astype(np.float32)
     action = base_made(noise)
-    said = np.concatenate([np.zeros((rows, PROPRIO)), noise, np.full((rows, 1), playing), action[:, :1]], axis=1)
+    said = np.concatenate([np.zeros((rows, PROPRIO)), noise, np.zeros((rows, 1)), action[:, :1]], axis=1)
     proprio = torch.from_numpy(said.astype(np.float32))
+    after = proprio.clone()
+    after[:, TICKS] = playing
     plain = torch.from_numpy(action)
     nothing = torch.zeros(rows, dtype=torch.bool)
     return TensorBatch(
@@ -162,7 +197,7 @@ def asked(rng: np.random.Generator, playing: float, rows: int = 64) -> TensorBat
         reward=torch.from_numpy(-2 * np.square(action - BEST).sum(axis=1)),
         discount=torch.zeros(rows),
         next_features=torch.ones(rows, FEATURES),
-        next_proprio=proprio,
+        next_proprio=after,
         expert=nothing,
         imitation=torch.ones(rows),
         human=torch.zeros(rows, 2, dtype=torch.bool),

@@ -182,7 +182,7 @@ def _formulas(wanted: Wanted, spec: Spec) -> ExpressionConfig:
         config = ExpressionConfig.model_validate_json(json.dumps(dict(wanted.settings or {})))
     except (ValidationError, TypeError) as error:
         raise RewardError(f"settings of reward model {wanted.name} are wrong: {error}") from error
-    said = [f"{name}: {text}" for name, text in config.mistakes({f.name: f.size for f in spec.proprio})]
+    said = [f"{name}: {text}" for name, text in config.mistakes({f.name: f.size for f in spec.sensed.proprio})]
     if said:
         raise RewardError("; ".join(said))
     return config

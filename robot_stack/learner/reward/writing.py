@@ -113,6 +113,6 @@ def _recorded(folder: Path, spec: Spec) -> list[EpisodeValues]:
         proprio = np.asarray(stored.arrays["proprio"], np.float64)
         if stored.end is None or len(proprio) < 3:
             continue
-        values = {field.name: proprio[:, spec.part(field.name)] for field in spec.proprio}
+        values = {field.name: proprio[:, spec.part(field.name)] for field in spec.sensed.proprio}
         found.append(EpisodeValues(values=values, success=labels[name] is Verdict.SUCCESS))
     return found[::-1]

@@ -87,16 +87,18 @@ class Checkpoint:
         one = torch.tensor(noise, dtype=torch.float32, device=self._device)
         if one.shape != (size,):
             raise ValueError(f"noise has shape {tuple(one.shape)}, must be ({size},)")
-        return one.expand(1, steps, size)
+        return one.repeat(1, steps, 1)
 
 
 def noise_shape(config: PreTrainedConfig) -> tuple[int, int] | None:
-    """Return T and D of the noise (1, T, D) that a kind of policy starts from; None where it takes none.
+    """Return T and D of the noise (1, T, D) by which a policy can be steered; None where it cannot be.
+
+    A sampler of DDPM draws more noise at each of its steps, so that the first one decides little.
 
     As lerobot 0.6.1 has it: conditional_sample in policies/diffusion/modeling_diffusion.py, and sample_actions in
     policies/{smolvla,pi0,pi05}/modeling_*.py, which draw it in this shape where they are given none.
     """
-    if config.type == "diffusion":
+    if config.type == "diffusion" and config.noise_scheduler_type == "DDIM":
         return config.horizon, config.action_feature.shape[0]
     if config.type in ("smolvla", "pi0", "pi05"):
         return config.chunk_size, config.max_action_dim

@@ -161,7 +161,8 @@ class ServedSource:
             return self._refusal
         if found.noise is None:
             return found.action
-        ticks = round((observation.stamp_ns - found.since_ns) / self._period_ns)
+        played_ns = observation.stamp_ns - found.since_ns
+        ticks = round((played_ns if played_ns > 0 else -found.before_ns) / self._period_ns)
         return np.concatenate([found.noise, np.array([ticks], np.float32), found.action])
 
     def steer(self, noise: np.ndarray) -> None:

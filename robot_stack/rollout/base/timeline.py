@@ -16,11 +16,13 @@ class Played:
     Attributes:
         action: float32 (A,).
         since_ns: When the chunk took over.
+        before_ns: For how long the one before had been playing then, 0 if there was none.
         noise: What the chunk was made of, where that was chosen, float32 (D,).
     """
 
     action: np.ndarray
     since_ns: int
+    before_ns: int
     noise: np.ndarray | None
 
 
@@ -37,6 +39,7 @@ class _Plan:
 
     chunk: _Chunk
     since_ns: int
+    before_ns: int
     apart: np.ndarray
 
 
@@ -68,7 +71,7 @@ class Timeline:
     def add(self, stamp_ns: int, actions: np.ndarray, noise: np.ndarray | None = None) -> None:
         """Take a chunk, float32 (T, A), computed from the observation of `stamp_ns`, and of that noise."""
         with self._lock:
-            if self._new is None or stamp_ns > self._new.stamp_ns:
+            if self._new is None or stamp_ns >= self._new.stamp_ns:
                 self._new = _Chunk(stamp_ns, actions, noise)
 
     def at(self, now_ns: int) -> Played | None:
@@ -78,16 +81,17 @@ class Timeline:
             if self._new is None or new is None:
                 return None
             if self._plan is None or self._plan.chunk is not self._new:
-                going_out = None if self._plan is None else self._of(self._plan.chunk, now_ns)
+                old = self._plan
+                going_out = None if old is None else self._of(old.chunk, now_ns)
                 apart = np.zeros_like(new) if going_out is None else going_out + self._played - new
-                self._plan = _Plan(self._new, now_ns, apart)
+                self._plan = _Plan(self._new, now_ns, 0 if old is None else now_ns - old.since_ns, apart)
             # the first tick already moves towards the chunk, the last one before the end has not yet reached it
             passed_ns = now_ns - self._plan.since_ns
             share = (passed_ns + self._step_ns) / (self._join_ns + self._step_ns)
             left = 0.0 if passed_ns >= self._join_ns else 1.0 - share
             self._played = left * self._plan.apart
             action = np.clip(new + self._played, -1.0, 1.0).astype(np.float32)
-            return Played(action, self._plan.since_ns, self._plan.chunk.noise)
+            return Played(action, self._plan.since_ns, self._plan.before_ns, self._plan.chunk.noise)
 
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
         if chunk is None:
