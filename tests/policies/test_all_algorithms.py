@@ -120,12 +120,14 @@ def _with_base(rng: np.random.Generator, proprio: torch.Tensor, spec: LearnerSpe
 
 
 def own_fields(name: str) -> list[str]:
-    """Settings that are declared in the module of the algorithm's configuration, or of what it is built on."""
-    config = ALGORITHMS[name].config
-    declared = [(each.__module__, said) for each in config.__mro__ if (said := inspect.get_annotations(each))]
-    return [
-        field for module, said in declared if module == declared[0][0] for field in said if field in config.model_fields
+    """Settings that are declared in the module of the algorithm's configuration, but for those of another algorithm."""
+    config, others = ALGORITHMS[name].config, [part.config for other, part in ALGORITHMS.items() if other != name]
+    declared = [(each, said) for each in config.__mro__ if (said := inspect.get_annotations(each))]
+    module = declared[0][0].__module__
+    own = [
+        said for each, said in declared if each.__module__ == module and (each is declared[0][0] or each not in others)
     ]
+    return [field for said in own for field in said if field in config.model_fields]
 
 
 @pytest.fixture(params=sorted(ALGORITHMS))
