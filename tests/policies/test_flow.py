@@ -169,8 +169,8 @@ def test_a_regressed_chunk_is_the_mean_of_two_ways_and_played_as_an_ensemble() -
     made = replace(made, human=torch.ones(16, 2, dtype=torch.bool), label=torch.ones_like(made.label))
     way = torch.where(torch.arange(16) % 2 == 0, 0.7, -0.7)[:, None].expand_as(made.action).contiguous()
     same = replace(made, action=way, features=made.features[:1].expand(16, -1), proprio=made.proprio[:1].expand(16, -1))
-    learner = make("act", SPEC, chunk=2, learning_rate=2e-3, actor_tau=0.5)
-    for _ in range(600):
+    learner = make("act", SPEC, chunk=2, learning_rate=1e-2, actor_tau=0.5)
+    for _ in range(200):
         learner.update(same)
     played = learner.published.act(same.features, same.proprio, tick=0, rng=torch.Generator(), deterministic=True)
     assert played.abs().max() < 0.1  # a flow draws one of the two
