@@ -167,13 +167,14 @@ def test_entries_without_weight_add_nothing_to_the_loss() -> None:
 def test_a_regressed_chunk_is_the_mean_of_two_ways_and_played_as_an_ensemble() -> None:
     made = replace(batch(0, SPEC, 2), expert=torch.ones(16, dtype=torch.bool))
     made = replace(made, human=torch.ones(16, 2, dtype=torch.bool), label=torch.ones_like(made.label))
-    way = torch.where(torch.arange(16) % 2 == 0, 0.7, -0.7)[:, None].expand_as(made.action).contiguous()
+    # no further from their mean than .2, within which the loss is a square: beyond, all between two ways costs the same
+    way = torch.where(torch.arange(16) % 2 == 0, 0.5, 0.3)[:, None].expand_as(made.action).contiguous()
     same = replace(made, action=way, features=made.features[:1].expand(16, -1), proprio=made.proprio[:1].expand(16, -1))
     learner = make("act", SPEC, chunk=2, learning_rate=1e-2, actor_tau=0.5)
     for _ in range(200):
         learner.update(same)
     played = learner.published.act(same.features, same.proprio, tick=0, rng=torch.Generator(), deterministic=True)
-    assert played.abs().max() < 0.1  # a flow draws one of the two
+    assert (played - 0.4).abs().max() < 0.03  # a flow draws one of the two
     assert learner.published.playback.join == "ensemble"
 
 
