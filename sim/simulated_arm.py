@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import mujoco
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from robot_stack.types.errors import RobotError
-from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from robot_stack.types.robot import RobotState
 from sim.arms import ArmModel
 from sim.controller import Impedance, ImpedanceController
@@ -20,6 +21,8 @@ FINGER_SPEED_M_S = 0.1
 """Of each finger, when the gripper is told to open or close."""
 LONGEST_STEP_RAD = 1.5
 """Of a joint between two guesses of the inverse kinematics: a longer one may wind a joint up by whole turns."""
+DOWN = Pose(position_m=np.zeros(3), quaternion_xyzw=np.array([1.0, 0.0, 0.0, 0.0]))
+"""A tool that points down, without yaw."""
 AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 WRENCH_SMOOTHING = 0.05
 """Share of a new reading in the reported wrench, at each time step."""
@@ -139,15 +142,16 @@ class SimulatedArm:
             wrench=self._wrench.copy(),
             joints_rad=data.qpos[self._qpos].copy(),
             joint_speeds_rad_s=data.qvel[self._dofs].copy(),
-            gripper=float(np.clip(data.qpos[self._fingers[0]] / self._arm.gripper_open_m, 0.0, 1.0)),
+            gripper=min(max(float(data.qpos[self._fingers[0]]) / self._arm.gripper_open_m, 0.0), 1.0),
         )
 
     def in_base(self, pose: np.ndarray) -> np.ndarray:
         """Turn a pose of the TCP pointing down, x, y, z [m] and yaw [rad], from cell to base frame; shape (4,)."""
         if self._T_base_cell is None:
             return pose.copy()
-        down = Rotation.from_euler("z", pose[3]) * Rotation.from_euler("x", np.pi)
-        return as_seen(self._from_base(Pose.from_rotation(pose[:3], down)))
+        half = 0.5 * float(pose[3])
+        turned = np.array([math.cos(half), math.sin(half), 0.0, 0.0])
+        return as_seen(self._from_base(Pose(position_m=pose[:3], quaternion_xyzw=turned)))
 
     def _from_base(self, T_cell_any: Pose) -> Pose:
         return T_cell_any if self._T_base_cell is None else self._T_base_cell @ T_cell_any
@@ -177,5 +181,4 @@ class SimulatedArm:
 
 def as_seen(T_base_tcp: Pose) -> np.ndarray:
     """Return a TCP as an operator sees it: x, y, z [m] and yaw [rad] of a tool that points down, shape (4,)."""
-    down = T_base_tcp.rotation * Rotation.from_euler("x", np.pi).inv()
-    return np.array([*T_base_tcp.position_m, down.as_rotvec()[2]])
+    return np.array([*T_base_tcp.position_m, turn_between(DOWN, T_base_tcp)[2]])

@@ -34,8 +34,8 @@ class Pose:
         quaternion = np.asarray(self.quaternion_xyzw, dtype=np.float64)
         if position.shape != (3,) or quaternion.shape != (4,):
             raise SpecError(f"pose has shapes {position.shape} and {quaternion.shape}, must be (3,) and (4,)")
-        norm = float(np.linalg.norm(quaternion))
-        if not np.isfinite(position).all() or not np.isfinite(norm) or abs(norm - 1.0) > 1e-3:
+        norm = math.sqrt(quaternion.dot(quaternion))
+        if not all(map(math.isfinite, position.tolist())) or not abs(norm - 1.0) <= 1e-3:
             raise SpecError(f"pose is {position} {quaternion}, must be finite with a unit quaternion")
         object.__setattr__(self, "position_m", position)
         object.__setattr__(self, "quaternion_xyzw", quaternion / norm)

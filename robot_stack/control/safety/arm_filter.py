@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_stack.control.safety.bounds import norm
 from robot_stack.control.safety.clearance import Clearance
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.motion import MotionShaper
@@ -161,4 +162,4 @@ class ArmFilter:
 
 
 def _force_n(state: RobotState | None) -> float:
-    return 0.0 if state is None else float(np.linalg.norm(state.wrench[:3]))
+    return 0.0 if state is None else norm(state.wrench[:3])

@@ -22,11 +22,11 @@ def check_vector(name: str, value: object, size: int, largest: float = LARGEST_E
     if not isinstance(value, np.ndarray) or value.shape != (size,) or value.dtype.kind != "f":
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         return _malformed(f"{name} is {got}, must be a float array of shape ({size},)")
+    if all(-largest <= entry <= largest for entry in value.tolist()):  # false of a NaN; a fifth of numpy's time
+        return None
     if not np.isfinite(value).all():
         return _malformed(f"{name} is {value}, must be finite")
-    if np.abs(value).max(initial=0.0) > largest:
-        return _malformed(f"{name} is {value}, must be within +-{largest:g}")
-    return None
+    return _malformed(f"{name} is {value}, must be within +-{largest:g}")
 
 
 def check_age(name: str, stamp_ns: int, now_ns: int, timeout_s: float) -> Refusal | None:

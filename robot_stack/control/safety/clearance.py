@@ -151,6 +151,8 @@ class Clearance:
         Returns:
             Shape (6,).
         """
+        if not twist.any():  # nothing is shortened, so that an arm that stands costs no measuring
+            return twist
         self.distances()
         near = self._near
         if near is None or not len(near.left_m):

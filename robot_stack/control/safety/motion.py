@@ -18,6 +18,7 @@ from robot_stack.control.safety.bounds import (
     limit_acceleration,
     limit_jerk,
     limit_norm,
+    norm,
     soften_push,
 )
 from robot_stack.control.safety.clearance import Clearance
@@ -92,7 +93,7 @@ class MotionShaper:
             self._state, self._R_base_tcp = state, state.T_base_tcp.matrix
             self._turns.watch(state.T_base_tcp.quaternion_xyzw)
         bounded, clamped = self._within(wanted, state, age_s)
-        softened = bounded if state is None else np.concatenate([self._soften(bounded[:3], state), bounded[3:]])
+        softened = bounded if state is None else self._soften(bounded, state)
         if _differ(softened, bounded):
             clamped.append(Clamp.FORCE)
         bounded, too_fast = self._slow(softened)
@@ -107,8 +108,8 @@ class MotionShaper:
         names = [*clamped, *too_fast]
         if _differ(shaped, bounded):
             names.append(Clamp.JERK if jerked else Clamp.ACCELERATION)
-        if state is not None and float(np.linalg.norm(state.wrench[:3])) >= self._limits.hard_force_n:
-            shaped = np.concatenate([self._soften(shaped[:3], state), shaped[3:]])
+        if state is not None and norm(state.wrench[:3]) >= self._limits.hard_force_n:
+            shaped = self._soften(shaped, state)
         if dt_s > 0.0:
             self._acceleration = (shaped - self.last) / dt_s if jerked else np.zeros(6)
         self.last = shaped
@@ -149,15 +150,19 @@ class MotionShaper:
             return angular
         return inside_turn(angular, turns.turn_rad, turns.by_tilt, limits.yaw_range_rad, limits.tilt_approach_s)
 
-    def _soften(self, linear: np.ndarray, state: RobotState) -> np.ndarray:
-        return soften_push(linear, state.wrench[:3], self._limits.soft_force_n, self._limits.hard_force_n)
+    def _soften(self, twist: np.ndarray, state: RobotState) -> np.ndarray:
+        linear = twist[:3]
+        soft = soften_push(linear, state.wrench[:3], self._limits.soft_force_n, self._limits.hard_force_n)
+        return twist if soft is linear else np.concatenate([soft, twist[3:]])
 
     def _slow(self, twist: np.ndarray) -> tuple[np.ndarray, list[Clamp]]:
         limits = self._limits
-        slow = np.concatenate(
-            [limit_norm(twist[:3], limits.max_speed_m_s), limit_norm(twist[3:], limits.max_rotation_speed_rad_s)]
-        )
-        return slow, [Clamp.SPEED] if _differ(slow, twist) else []
+        linear, angular = twist[:3], twist[3:]
+        slow = limit_norm(linear, limits.max_speed_m_s), limit_norm(angular, limits.max_rotation_speed_rad_s)
+        if slow[0] is linear and slow[1] is angular:
+            return twist, []
+        slowed = np.concatenate(slow)
+        return slowed, [Clamp.SPEED] if _differ(slowed, twist) else []
 
     def _step(self, target: np.ndarray, dt_s: float, *, jerk: bool) -> np.ndarray:
         limits = self._limits
@@ -179,4 +184,4 @@ class MotionShaper:
 
 
 def _differ(a: np.ndarray, b: np.ndarray) -> bool:
-    return float(np.abs(a - b).max()) > CHANGED
+    return a is not b and float(np.abs(a - b).max()) > CHANGED

@@ -37,7 +37,7 @@ from robot_stack.types.reason import Refusal
 from robot_stack.types.transition import EpisodeKind
 
 SAFETY_SILENT_NS = 300_000_000
-SERVICE_TIMEOUT_S = 2.0
+SERVICE_TIMEOUT_S = 5.0
 ACTIVE_POLL_S = 0.2
 
 
