@@ -38,7 +38,7 @@ from tests.suites.test_configured import ASKED, SEEN, loaded
 
 pytestmark = pytest.mark.long
 
-AT = ("encoder.settings.refit_at=[2]", "encoder.settings.refit_steps=7")
+AT = ("encoder.settings.refit_at=[2]", "encoder.settings.refit_steps=7", "algorithm.settings.utd=2")
 WON, LOST = "000002-online-a", "000003-online-a"
 
 
@@ -87,7 +87,7 @@ def fitted(driven: Driven) -> TrunkRefitter:
     return refitter
 
 
-def wait(until: Callable[[], bool], within_s: float = 60.0) -> None:
+def wait(until: Callable[[], bool], within_s: float = 240.0) -> None:
     deadline_s = time.monotonic() + within_s
     while not until():
         assert time.monotonic() < deadline_s
@@ -260,7 +260,7 @@ def test_a_learner_that_is_stopped_while_it_makes_up_publishes_nothing(begin: Ca
 
 @pytest.mark.usefixtures("here")
 def test_nothing_changes_where_nothing_new_has_succeeded(tmp_path: Path) -> None:
-    more = ("encoder.settings.refit_at=[2, 3]", "encoder.settings.refit_steps=7")
+    more = (*AT, "encoder.settings.refit_at=[2, 3]")
     driven = trained(Driven(tmp_path / "run", write_run(tmp_path / "run", *more)))
     try:
         driven.training._take_encoder(driven.learner if fitted(driven) else None)

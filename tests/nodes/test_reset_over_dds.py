@@ -34,6 +34,9 @@ def run():
             "task.reset.start.pose=over_table",
             "task.reset.start.range_m=[0.02, 0.02, 0.0]",
             "task.reset.timeout_s=20",
+            "safety.rate_hz=50",  # at the shipped rates two slow cores hold this cell and these tests only just
+            "cameras.wrist.rate_hz=15",
+            "cameras.front.rate_hz=15",
         ],
     )
 

@@ -50,7 +50,7 @@ def go_to_start(
             wanted = way.twist(states[name]) if name in states else np.zeros(6)
             done = done and wanted is None
             twists[name] = np.zeros(6) if wanted is None else wanted
-        if done:
+        if done and mode is not Mode.HOLD:
             return
         if mode in (Mode.STOP, Mode.DISARMED):
             raise RobotError(f"way to the start ended in {mode}: {reason}")

@@ -1,0 +1,88 @@
+"""The way of an arm to its start, and what it waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_stack.config.cell import TaughtPose
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.task import StartConfig
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import RobotError
+from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Refusal, RefusalKind
+from robot_stack.types.robot import RobotState
+
+pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+PLACE = np.array([0.5, 0.0, 0.2])
+HELD = Refusal(kind=RefusalKind.STALE, text="policy silent for 160 ms")
+
+
+class Link:
+    """What is heard of a cell whose arm stands at its start."""
+
+    def __init__(self, mode: Mode, arm: str) -> None:
+        pose = Pose(position_m=PLACE, quaternion_xyzw=np.array([1.0, 0.0, 0.0, 0.0]))
+        state = RobotState(
+            arm=arm,
+            stamp_ns=time.monotonic_ns(),
+            T_base_tcp=pose,
+            twist=np.zeros(6),
+            wrench=np.zeros(6),
+            joints_rad=np.zeros(7),
+            joint_speeds_rad_s=np.zeros(7),
+            gripper=0.5,
+        )
+        self.states, self.mode = {arm: state}, (mode, HELD if mode is Mode.HOLD else None)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        yield
+
+
+@pytest.fixture(scope="module")
+def run() -> ResolvedRun:
+    run = load_run("peg_insert", [])
+    pose = TaughtPose(joints_rad=(0.0,) * 7, position_m=tuple(PLACE), quaternion_xyzw=(1.0, 0.0, 0.0, 0.0))
+    reset = run.task.reset.model_copy(update={"start": StartConfig(pose="here", clearance_m=0.0)})
+    cell = run.cell.model_copy(update={"poses": {"here": pose}})
+    return replace(run, cell=cell, task=run.task.model_copy(update={"reset": reset}))
+
+
+def test_an_arm_that_is_there_has_arrived(run: ResolvedRun) -> None:
+    from robot_stack.nodes.actor.scene_reset import go_to_start
+
+    sent: list[object] = []
+    go_to_start(Link(Mode.POLICY, "fr3"), run, 1, time.monotonic() + 5.0, sent.append)
+    assert sent == []
+
+
+def test_an_arm_that_is_held_at_its_start_waits_until_an_operator_resumes(run: ResolvedRun) -> None:
+    """An episode cannot begin in HOLD."""
+    from robot_stack.nodes.actor.scene_reset import go_to_start
+
+    link, sent = Link(Mode.HOLD, "fr3"), []
+
+    def send(twists: dict[str, np.ndarray]) -> None:
+        sent.append(twists)
+        if len(sent) == 3:
+            link.mode = (Mode.POLICY, None)
+
+    go_to_start(link, run, 1, time.monotonic() + 5.0, send)
+    assert len(sent) == 3
+    assert not any(twists["fr3"].any() for twists in sent)
+
+
+def test_a_hold_that_nobody_ends_is_named(run: ResolvedRun) -> None:
+    from robot_stack.nodes.actor.scene_reset import go_to_start
+
+    with pytest.raises(RobotError, match="mode HOLD: .*policy silent for 160 ms"):
+        go_to_start(Link(Mode.HOLD, "fr3"), run, 1, time.monotonic() + 0.2, lambda _: None)
