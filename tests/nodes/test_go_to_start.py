@@ -84,5 +84,5 @@ def test_an_arm_that_is_held_at_its_start_waits_until_an_operator_resumes(run: R
 def test_a_hold_that_nobody_ends_is_named(run: ResolvedRun) -> None:
     from robot_stack.nodes.actor.scene_reset import go_to_start
 
-    with pytest.raises(RobotError, match="mode HOLD: .*policy silent for 160 ms"):
+    with pytest.raises(RobotError, match=r"mode HOLD: .*policy silent for 160 ms"):
         go_to_start(Link(Mode.HOLD, "fr3"), run, 1, time.monotonic() + 0.2, lambda _: None)

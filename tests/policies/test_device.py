@@ -18,6 +18,9 @@ from tests.policies.test_all_algorithms import CASES, SMALL, Case
 
 pytestmark = pytest.mark.long
 
+MORE = "two arms"
+"""Such actions are no other operations."""
+
 
 def plain_adam(parameters: Any, learning_rate: float) -> torch.optim.Adam:
     return torch.optim.Adam(list(parameters), learning_rate)
@@ -34,7 +37,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> str:
     return "meta"
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if MORE in name else []) for name in CASES]
+)
 def test_updates_run_on_the_device_alone(name: str, elsewhere: str) -> None:
     case: Case = CASES[name]
     algorithm = ALGORITHMS[case.name]
