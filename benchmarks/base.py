@@ -17,12 +17,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
 
+from benchmarks.json_server import json_server
 from robot_stack.config.base import AnyBase, HttpBase
 from robot_stack.config.resolve import load_run
 from robot_stack.control.executed import ExecutedMotion
@@ -116,29 +116,12 @@ def serve() -> None:
     """Answer each question late, and contrary to the one before; prints the port."""
     sign = [1.0]
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(LATENCY_S)
+        sign[0] = -sign[0]
+        return {"actions": [[sign[0] * FULL] * len(asked["state"])] * CHUNK}
 
-        def do_GET(self) -> None:
-            self._say({"name": "slow"})
-
-        def do_POST(self) -> None:
-            entries = len(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["state"])
-            time.sleep(LATENCY_S)
-            sign[0] = -sign[0]
-            self._say({"actions": [[sign[0] * FULL] * entries] * CHUNK})
-
-        def _say(self, said: Any) -> None:
-            body = json.dumps(said).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server = json_server({"name": "slow"}, answer)
     print(server.server_port, flush=True)
     server.serve_forever()
 

@@ -17,13 +17,13 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.json_server import json_server
 from benchmarks.learning.lockstep import LAST, human_share, train_from_shared
 from policies.acting import ActingPolicy
 from policies.flow import carry
@@ -75,29 +75,8 @@ class ServedFlow(ActingPolicy):
     @contextmanager
     def served(self) -> Iterator[str]:
         """Answer over HTTP for as long as the block lasts; gives the address."""
-        flow, info = self, {"name": "flow", "noise": self._spec.action_size, "actions": self._spec.action_size}
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                self._reply(info)
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                self._reply({"actions": flow.answer(json.loads(body))})
-
-            def _reply(self, said: dict[str, Any]) -> None:
-                body = json.dumps(said).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        server = HTTPServer(("127.0.0.1", 0), Handler)
+        info = {"name": "flow", "noise": self._spec.action_size, "actions": self._spec.action_size}
+        server = json_server(info, lambda asked: {"actions": self.answer(asked)})
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
