@@ -120,7 +120,7 @@ sim: gl $(SIM_READY)
 ifeq ($(PYTEST_ARGS),)
 # The checks of the source take one core for half a minute, beside the first of the tests.
 test: gl $(INSTALLED)
-	@$(MAKE) --no-print-directory --jobs=3 style types imports pytest-beside; beside=$$?; \
+	@nice -n 19 $(MAKE) --no-print-directory --jobs=3 style types imports pytest-beside; beside=$$?; \
 	if [ $$beside -eq 0 ] || [ -n "$(findstring k,$(firstword -$(MAKEFLAGS)))" ]; then \
 		$(MAKE) --no-print-directory pytest-alone || exit $$?; \
 	fi; \
@@ -142,7 +142,7 @@ imports: $(INSTALLED)
 # These measure time beside a whole cell, or look at what every process of the machine has in shared memory; so they
 # have the machine to themselves, one after the other.
 ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wired.py) \
-	$(addprefix tests/nodes/test_,cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py managed_cell.py \
+	$(addprefix tests/nodes/test_,child_process.py cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py managed_cell.py \
 	reset_over_dds.py help_over_dds.py shared_memory.py public_wire.py bag_replay.py) \
 	$(addprefix tests/conformance/test_,stack_on_servo.py driver_ways.py driver_first_motion.py) \
 	$(addprefix tests/cli/test_,journey.py doctor.py doctor_on_drivers.py doctor_moves.py bag.py) tests/launch/test_wheel.py
@@ -163,8 +163,8 @@ pytest: gl $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
 endif
 
-# A learner and a fit yield to the robot's processes, and would starve among tests that take both cores; so all of them
-# are as patient here.
+# A learner and a fit yield to the robot's processes, and would starve among tests that take both cores; so all that runs
+# beside each other is as patient.
 pytest-beside: gl $(INSTALLED)
 	nice -n 19 $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(ALONE)) $(BESIDE)
 

@@ -25,8 +25,10 @@ RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
 """A process that fails this often, each time sooner than this, will not get better."""
 
 
-ACTOR_GRACE_S = 8.0
-"""An actor waits up to 5 s for the learner to have what it recorded."""
+SESSION_GRACE_S = 8.0
+"""Who runs episodes waits up to 5 s for a safety process that no longer answers."""
+ACTOR_GRACE_S = SESSION_GRACE_S + 5.0
+"""An actor waits besides for the learner to have what it recorded, up to 5 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +279,7 @@ def session_process(module: str, folder: Path, *words: str, python: str = sys.ex
         required=True,
         realtime=1,
         env=ONE_THREAD,
-        grace_s=5.0,
+        grace_s=SESSION_GRACE_S,
         speaks=True,
     )
 

@@ -128,6 +128,19 @@ def test_far_from_everything_nothing_changes(wanted: np.ndarray):
         np.testing.assert_array_equal(watched.twist, free.twist)
 
 
+def test_of_an_arm_that_is_told_to_stand_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):
+    arm = watched_arm("fr3", surrounded("fr3"))
+    clearance = arm.clearance
+    clearance.hear(arm.state())
+    measured = []
+    measure = clearance._measure
+    monkeypatch.setattr(clearance, "_measure", lambda: measured.append(1) or measure())
+    assert not clearance.slowed(np.zeros(6), np.zeros(6), 0.0).any()
+    assert measured == []
+    clearance.slowed(np.full(6, 0.1), np.zeros(6), 0.0)
+    assert measured == [1]
+
+
 def test_an_elbow_is_watched_where_the_tcp_is_far_from_the_wall():
     wall = HalfSpace(name="wall", normal=(1.0, 0.0, 0.0), offset_m=-0.30)
     body = shipped_body("fr3", half_spaces=(wall,))

@@ -22,12 +22,12 @@ from tests.nodes.cell_rig import START_S, running_cell, wait_until
 
 MS = 1_000_000
 # At the shipped rates this cell takes two slow cores by itself, before any test looks at it.
-RATES = ("safety.rate_hz=50", "cameras.above.rate_hz=15", "cameras.front.rate_hz=15")
+HALVED = ("safety.rate_hz=50", "cameras.above.rate_hz=15", "cameras.front.rate_hz=15")
 
 
-@pytest.fixture(scope="module")
-def two_arms():
-    return load_run("two_arm_insert", ["cell.dds_domain=61", "task.sim.clearance_m=0.006", *RATES])
+@pytest.fixture(scope="module", params=[HALVED, pytest.param((), marks=pytest.mark.slow)], ids=["halved", "shipped"])
+def two_arms(request):
+    return load_run("two_arm_insert", ["cell.dds_domain=61", "task.sim.clearance_m=0.006", *request.param])
 
 
 @pytest.fixture(scope="module")

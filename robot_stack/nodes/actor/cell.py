@@ -273,6 +273,7 @@ class RosCell:
         try:
 
             def command(twists: Mapping[str, np.ndarray]) -> None:
+                self._connected()
                 now_ns = time.monotonic_ns()
                 for arm, twist in twists.items():
                     self._offer(link, arm, twist, None, now_ns)
