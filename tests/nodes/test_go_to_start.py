@@ -1,4 +1,4 @@
-"""The way of an arm to its start, and what it waits for."""
+"""The way of an arm to its start, what it waits for, and how long its process is waited for."""
 
 from __future__ import annotations
 
@@ -86,3 +86,11 @@ def test_a_hold_that_nobody_ends_is_named(run: ResolvedRun) -> None:
 
     with pytest.raises(RobotError, match=r"mode HOLD: .*policy silent for 160 ms"):
         go_to_start(Link(Mode.HOLD, "fr3"), run, 1, time.monotonic() + 0.2, lambda _: None)
+
+
+def test_who_runs_episodes_is_not_killed_while_it_waits_for_a_safety_process_that_is_gone() -> None:
+    from robot_stack.nodes.actor.cell import SERVICE_TIMEOUT_S
+    from robot_stack.processes.table import ACTOR_GRACE_S, SESSION_GRACE_S
+
+    assert SESSION_GRACE_S > SERVICE_TIMEOUT_S + 1.0
+    assert ACTOR_GRACE_S > SERVICE_TIMEOUT_S + 5.0 + 1.0, "and 5 s for the learner to have what was recorded"
