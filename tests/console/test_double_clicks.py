@@ -253,6 +253,7 @@ def test_a_double_click_does_what_the_button_says_and_nothing_else(hasty, size, 
     until(lambda: counts(ALONE).verdict is Verdict.DISCARD, "the last thing that was said of it", hand.page)
 
 
+@pytest.mark.slow
 def test_many_double_clicks_in_one_go_do_nothing_but_what_the_button_says(hasty):
     hand = hasty(WIDE)
     for number, name in enumerate(BUTTONS_INSIDE):

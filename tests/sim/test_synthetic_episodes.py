@@ -383,6 +383,7 @@ def test_unknown_kind_is_refused(maker: EpisodeMaker) -> None:
         maker.make("sucess", 0)
 
 
+@pytest.mark.slow
 def test_rare_kind_comes_about_from_a_seed_that_needs_many_tries(resolved: ResolvedRun) -> None:
     """One of the seeds of `reward eval --generated --seed 2`, which it ended with a refusal."""
     maker, _ = blind_maker(resolved)

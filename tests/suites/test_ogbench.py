@@ -84,7 +84,7 @@ def test_success_in_play_is_what_ogbench_says(data: Path) -> None:
         assert (reward, discount == 0.0) == ((0.0, True) if tuple(row) in done else (-1.0, False))
 
 
-@pytest.mark.parametrize("chunk", [1, 5])
+@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept(
     data: Path, tmp_path: Path, monkeypatch, chunk: int
 ) -> None:
