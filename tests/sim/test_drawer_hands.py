@@ -261,7 +261,7 @@ def put(trial: OperatorTrial, *, open_m: float, block_m: tuple[float, float, flo
         (0.062, (0.03, -0.09, 0.017), Stage.FILL),  # beside the open drawer
         pytest.param(0.062, (-0.03, 0.0, 0.062), Stage.FILL, marks=pytest.mark.slow),  # on top of the cabinet
         (0.062, (0.028, 0.0, 0.02), Stage.CLOSE),
-        pytest.param(0.0, (0.10, 0.0, 0.017), Stage.OPEN, marks=pytest.mark.slow),  # before the handle, where the drawer opens
+        pytest.param(0.0, (0.10, 0.0, 0.017), Stage.OPEN, marks=pytest.mark.slow),  # before the handle
     ],
 )
 def test_the_operator_goes_on_from_the_middle_of_the_task(
