@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 OTHERS_S = 4.0
-"""After a process that the cell cannot do without has failed, for the others to fail too."""
+"""After a process that the cell cannot do without has failed, for the others at least; who starts still is waited for."""
 START_S = 40.0
 DEVICES_S, BRIEF_S = 6.0, 3.0
 """For cameras, arms and devices to be heard of once their processes live; and to listen for where some are not."""
@@ -283,11 +283,15 @@ def _request(here: Listening[DoctorNode], name: str) -> str:
 def _not_started(resolved: ResolvedRun, here: Listening[DoctorNode], cell: CellWatch) -> list[Finding]:
     """Return a finding for every process that has failed and every camera without an image: all are mended at once."""
 
-    def look() -> bool:
-        cell.ending()
-        return False
+    least_s = time.monotonic() + OTHERS_S
 
-    here.listen(OTHERS_S, look)
+    def known() -> bool:
+        """Return whether every other process has come up, has failed, or waits for something; step the cell."""
+        cell.ending()
+        starting = [name for name in here.node.silent() if name not in cell.failures]
+        return (not starting or cell.hang(starting)) and time.monotonic() >= least_s
+
+    here.listen(START_S, known)
     blind = [name for name in here.node.blind() if f"camera_{name}" not in cell.failures]
     return [
         *(finding.fail("node", how) for how in list(cell.failures.values()) or [cell.ending()]),
