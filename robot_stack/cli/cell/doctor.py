@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 OTHERS_S = 4.0
-"""After a process that the cell cannot do without has failed, for the others at least; who starts still is waited for."""
+"""After the failure of a process that the cell needs, for the others at least; who still starts is waited for."""
 START_S = 40.0
 DEVICES_S, BRIEF_S = 6.0, 3.0
 """For cameras, arms and devices to be heard of once their processes live; and to listen for where some are not."""
