@@ -6,12 +6,17 @@ import argparse
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from robot_stack.transport.client import LearnerClient
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
 from robot_stack.workcell.thread_watch import ThreadWatch
+
+DELIVER_S = 30.0
+"""Longest time in which a learner that is busy takes in what an actor recorded last; so long it waits for actors."""
 
 
 def actor_parser(prog: str) -> argparse.ArgumentParser:
@@ -44,3 +49,15 @@ def run_until_stopped(work: Callable[[threading.Event], str]) -> int:
     if why:
         print(f"actor: {why}", file=sys.stderr, flush=True)
     return int(threads.failure is not None or (bool(why) and not stop.is_set()))
+
+
+def deliver_and_close(client: LearnerClient, stop: threading.Event) -> None:
+    """Deliver what was recorded, for at most `DELIVER_S` or until a signal comes; say so if something stays behind."""
+    deadline_s = time.monotonic() + DELIVER_S
+    while not (client.wait_acked(0.2) or client.refusal or stop.is_set() or time.monotonic() > deadline_s):
+        pass
+    if not client.close():
+        text = (
+            "learner has not taken in all that was recorded; the rest is in the spool, start the actor again to send it"
+        )
+        print(f"actor: {text}", file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from functools import partial
 from robot_stack.config.resolve import load_resolved
 from robot_stack.learner.settings import learning_settings
 from robot_stack.rollout.actor import Actor
-from robot_stack.rollout.actor_process import actor_parser, run_until_stopped
+from robot_stack.rollout.actor_process import actor_parser, deliver_and_close, run_until_stopped
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.lockstep import CountingClient, Lockstep
 from robot_stack.runs.paths import RunPaths
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> str:
             actor = Actor(resolved, folder, based, clock, client, options.id)
             return actor.run(stop, say=lambda text: print(text, flush=True))
     finally:
-        client.close()
+        deliver_and_close(client, stop)
         cell.close()
 
 

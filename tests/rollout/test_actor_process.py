@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from robot_stack.rollout import actor_process
+from robot_stack.rollout.actor_process import deliver_and_close
 
 CODE = """
 import os, signal, sys, threading
@@ -60,3 +64,38 @@ def test_exit_code_says_why_it_ended(work: str, code: int, said: str) -> None:
     ended = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == code, ended.stderr
     assert said in ended.stderr
+
+
+class Client:
+    """To a learner that has taken in all at the so manieth question; never where that is 0."""
+
+    def __init__(self, taken_at: int, refusal: str = "") -> None:
+        self._taken_at, self.refusal = taken_at, refusal
+        self.asked, self.closed = 0, False
+
+    def wait_acked(self, timeout_s: float) -> bool:
+        self.asked += 1
+        return 0 < self._taken_at <= self.asked
+
+    def close(self) -> bool:
+        self.closed = True
+        return self.wait_acked(5.0)
+
+
+def test_a_busy_learner_is_waited_for_until_it_has_all_that_was_recorded(capsys) -> None:
+    client = Client(taken_at=60)
+    deliver_and_close(client, threading.Event())
+    assert client.closed
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("ends", ["signal", "refusal", "time"])
+def test_what_stays_in_the_spool_is_said(ends: str, capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, client = threading.Event(), Client(taken_at=0, refusal="another run" if ends == "refusal" else "")
+    if ends == "signal":
+        stop.set()
+    if ends == "time":
+        monkeypatch.setattr(actor_process, "DELIVER_S", 0.05)
+    deliver_and_close(client, stop)
+    assert client.closed
+    assert "the rest is in the spool, start the actor again to send it" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.actor import Actor
-from robot_stack.rollout.actor_process import actor_parser, run_until_stopped
+from robot_stack.rollout.actor_process import actor_parser, deliver_and_close, run_until_stopped
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.runs.paths import RunPaths
@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> str:
             cell.report(actor.figures)
             return actor.run(stop, say=lambda text: print(text, flush=True))
     finally:
-        client.close()
+        deliver_and_close(client, stop)
 
 
 if __name__ == "__main__":
