@@ -142,8 +142,8 @@ imports: $(INSTALLED)
 # These measure time beside a whole cell, or look at what every process of the machine has in shared memory; so they
 # have the machine to themselves, one after the other.
 ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wired.py) \
-	$(addprefix tests/nodes/test_,child_process.py cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py managed_cell.py \
-	reset_over_dds.py help_over_dds.py shared_memory.py public_wire.py bag_replay.py) \
+	$(addprefix tests/nodes/test_,child_process.py cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py \
+	managed_cell.py reset_over_dds.py help_over_dds.py shared_memory.py public_wire.py bag_replay.py) \
 	$(addprefix tests/conformance/test_,stack_on_servo.py driver_ways.py driver_first_motion.py) \
 	$(addprefix tests/cli/test_,journey.py doctor.py doctor_on_drivers.py doctor_moves.py bag.py) tests/launch/test_wheel.py
 # All others share it among its cores. First those that take longest, so that no core waits for another in the end.

@@ -32,7 +32,7 @@ class Impedance:
 class ImpedanceController:
     """A Cartesian impedance controller of one arm, which holds a target pose of the TCP and computes joint torques.
 
-    A quarter of simulated time was spent here by plain numpy, so arrays are kept, and triples are handled as floats.
+    In plain numpy this took more than half of a simulated step, so arrays are kept, and triples are handled as floats.
     """
 
     def __init__(self, model: mujoco.MjModel, arm: ArmModel, gains: Impedance, prefix: str = "") -> None:

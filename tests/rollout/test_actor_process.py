@@ -67,7 +67,7 @@ def test_exit_code_says_why_it_ended(work: str, code: int, said: str) -> None:
 
 
 class Client:
-    """To a learner that has taken in all at the so manieth question; never where that is 0."""
+    """A client of a learner that has everything by the question of that number; never where that is 0."""
 
     def __init__(self, taken_at: int, refusal: str = "") -> None:
         self._taken_at, self.refusal = taken_at, refusal
