@@ -1,4 +1,4 @@
-"""Networks on frozen features: heads per slice, MLPs with LayerNorm and tanh, critic ensembles in one product.
+"""Networks on frozen features: heads per slice, MLPs with layers of HIL-SERL or of RLPD, ensembles in one product.
 
 Shapes: B batch, F features, P proprio, A action, E critics, H hidden.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from policies.action_layout import CHOICES
 from policies.encoders.activation import NormTanh
@@ -17,11 +19,18 @@ from policies.encoders.heads import make_head
 from policies.encoders.trunk import FeaturePart
 from policies.precision import exactly
 
+Layers = Literal["hil_serl", "rlpd"]
+"""What stands behind each dense layer: LayerNorm and tanh, as in HIL-SERL (arXiv:2410.21845), or ReLU, with LayerNorm
+before it in the critics alone, as in RLPD (arXiv:2302.02948)."""
+
 
 class StateEncoder(nn.Module):
     """A trained head on each part of the features and on the proprio vector.
 
     Proprio comes in SI units and is standardised here, with fixed numbers taken from the demonstrations.
+
+    Args:
+        head: Width of each head; with 0 there are none, and the features themselves are the state.
     """
 
     def __init__(self, parts: Sequence[FeaturePart], proprio_mean: Tensor, proprio_std: Tensor, *, head: int) -> None:
@@ -31,9 +40,10 @@ class StateEncoder(nn.Module):
         self._slices = tuple(part.slice for part in parts)
         self.register_buffer("proprio_mean", proprio_mean.clone())
         self.register_buffer("proprio_scale", proprio_std.clamp_min(1e-3).reciprocal())
-        self.heads = nn.ModuleList([make_head(part, head) for part in parts])
-        self.proprio = make_head(FeaturePart(slice=slice(0, len(proprio_mean)), maps=None), head)
-        self.size = head * (len(parts) + 1)
+        known = FeaturePart(slice=slice(0, len(proprio_mean)), maps=None)
+        self.heads = nn.ModuleList([make_head(part, head) if head else nn.Identity() for part in parts])
+        self.proprio = make_head(known, head) if head else nn.Identity()
+        self.size = sum(head or part.size for part in (*parts, known))
 
     def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
         """Encode features (B, F) of any float type and proprio (B, P) to a state (B, size)."""
@@ -43,43 +53,78 @@ class StateEncoder(nn.Module):
         return torch.cat([*parts, self.proprio(known)], dim=1)
 
 
-def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
-    """Build an MLP of dense, LayerNorm and tanh per hidden layer, as HIL-SERL's."""
-    layers: list[nn.Module] = []
+def mlp(inputs: int, hidden: Sequence[int], layers: Layers = "hil_serl") -> nn.Sequential:
+    """Build an MLP of a dense layer per hidden width, with what `Layers` says behind it."""
+    built: list[nn.Module] = []
     for width in hidden:
-        layers += [nn.Linear(inputs, width), NormTanh(width)]
+        built += (
+            [nn.Linear(inputs, width), NormTanh(width)] if layers == "hil_serl" else [_xavier(inputs, width), nn.ReLU()]
+        )
         inputs = width
-    return nn.Sequential(*layers)
+    return nn.Sequential(*built)
+
+
+def _xavier(inputs: int, outputs: int) -> nn.Linear:
+    """Return a dense layer that starts as those of RLPD do."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 class EnsembleLinear(nn.Module):
     """An ensemble of E linear layers in one batched product: (E, B, inputs) -> (E, B, outputs)."""
 
-    def __init__(self, members: int, inputs: int, outputs: int) -> None:
+    def __init__(self, members: int, inputs: int, outputs: int, layers: Layers = "hil_serl") -> None:
         super().__init__()
-        bound = 1 / math.sqrt(inputs)
+        bound, shift = 1 / math.sqrt(inputs), 1 / math.sqrt(inputs)
+        if layers == "rlpd":
+            bound, shift = math.sqrt(6 / (inputs + outputs)), 0.0
         self.weight = nn.Parameter(torch.empty(members, inputs, outputs).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-shift, shift))
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply all members in one batched product."""
         return torch.baddbmm(self.bias, x, self.weight)
 
 
+class EnsembleNormReLU(nn.Module):
+    """A LayerNorm with scales of each member, and a ReLU: (E, B, width) -> (E, B, width)."""
+
+    def __init__(self, members: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(members, 1, width))
+        self.bias = nn.Parameter(torch.zeros(members, 1, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise, scale and cut off below 0."""
+        normed = functional.layer_norm(x, x.shape[-1:], eps=1e-6)
+        return torch.addcmul(self.bias, normed.to(self.weight.dtype), self.weight).relu()
+
+
 class Critic(nn.Module):
     """An ensemble of E independent Q functions on one encoded state."""
 
-    def __init__(self, encoder: StateEncoder, actions: int, *, members: int, hidden: Sequence[int]) -> None:
+    def __init__(
+        self,
+        encoder: StateEncoder,
+        actions: int,
+        *,
+        members: int,
+        hidden: Sequence[int],
+        layers: Layers = "hil_serl",
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.members = members
         inputs = encoder.size + actions
-        layers: list[nn.Module] = []
+        built: list[nn.Module] = []
         for width in hidden:
-            layers += [EnsembleLinear(members, inputs, width), NormTanh(width)]
+            norm = NormTanh(width) if layers == "hil_serl" else EnsembleNormReLU(members, width)
+            built += [EnsembleLinear(members, inputs, width, layers), norm]
             inputs = width
-        self.body = nn.Sequential(*layers)
-        self.out = EnsembleLinear(members, inputs, 1)
+        self.body = nn.Sequential(*built)
+        self.out = EnsembleLinear(members, inputs, 1, layers)
 
     def forward(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
         """Return the Q values (E, B) of actions at observations."""
@@ -125,17 +170,19 @@ class GaussianActor(nn.Module):
         hidden: Sequence[int],
         std_min: float = 0.02,
         std_max: float = 0.1,
+        layers: Layers = "hil_serl",
     ) -> None:
         super().__init__()
         self.log_std_range: Tensor
         self.encoder = encoder
-        self.body = mlp(encoder.size, hidden)
-        self.mean = nn.Linear(hidden[-1], actions)
-        self.log_std = nn.Linear(hidden[-1], actions)
-        nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
-        nn.init.zeros_(self.mean.bias)
-        nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
-        nn.init.constant_(self.log_std.bias, -2.5)
+        self.body = mlp(encoder.size, hidden, layers)
+        dense = nn.Linear if layers == "hil_serl" else _xavier
+        self.mean = dense(hidden[-1], actions)
+        self.log_std = dense(hidden[-1], actions)
+        if layers == "hil_serl":  # it starts near the middle and narrow, where RLPD's starts wide
+            nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
+            nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
+            nn.init.constant_(self.log_std.bias, -2.5)
         self.register_buffer("log_std_range", torch.tensor([math.log(std_min), math.log(std_max)]))
 
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:

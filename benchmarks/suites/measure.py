@@ -94,6 +94,7 @@ def measure(
         "seed": seed,
         "steps": steps,
         "training": uuid4().hex,
+        "evaluated": "sampled",
         "evaluations": {},
     }
 
@@ -106,7 +107,11 @@ def measure(
             name = f"{task.name}-chunk{chunk}-{networks}-seed{seed}-{progress.online_steps}.safetensors"
             about = {"run": json.dumps(run), "progress": json.dumps(asdict(progress))}
             write_durable(policies / name, save(network.state_dict(), about))
-            print(f"{name} after {progress.seconds / 60:.1f} min", flush=True)
+            print(
+                f"{name} after {progress.seconds / 60:.1f} min; since the last "
+                f"{progress.trained_successes} of {progress.trained_episodes} training episodes succeeded",
+                flush=True,
+            )
 
     ogbench.train(
         task,
@@ -199,7 +204,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(ogbench.TASKS), default=list(ogbench.TASKS))
     parser.add_argument("--chunks", type=int, nargs="+", choices=CHUNKS, default=list(CHUNKS))
     parser.add_argument("--steps", type=int, default=STEPS, help="online steps of each run")
-    parser.add_argument("--networks", choices=list(ogbench.SIZES), default="small", help="how many and how wide")
+    parser.add_argument("--networks", choices=list(ogbench.NETWORKS), default="small", help="which")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where they are trained")
     parser.add_argument("--eval-every", type=int, default=ogbench.EVAL_EVERY, help="steps between evaluations")
     parser.add_argument("--data", type=Path, default=Path("build/suites"), help="where play data lies, or is made")

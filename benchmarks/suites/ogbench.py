@@ -2,13 +2,13 @@
 
 Protocol (Li, Zhou and Levine, 2025, arXiv:2507.07969, `main_online.py` of ColinQiyangLi/qc): state observations, half
 of each batch of 256 from a million steps of play and half online, one update a step after 5,000 random steps, discount
-.99, an entropy target of half an entry's, 50 evaluation episodes. -1 a step and 0 where the task is done; in
-cube-double the published runs count the cubes that are not yet in place instead, and ours do not. Deviations, all of
-them: the networks, which are 2 critics of 2x256 on a trained encoding of 256 where one core has to do, or as many and
-as wide as the published ones, 10 of 4x512, on an encoding of 512; LayerNorm and tanh where theirs are LayerNorm in the
-critics alone and ReLU; one critic drawn at random makes an update's target where theirs is the mean of all; the
-policy's mean is evaluated where theirs is sampled; the play is made anew by OGBench's oracles
-(`benchmarks.suites.play`), where theirs is OGBench's file.
+.99, an entropy target of half an entry's, 50 evaluation episodes with sampled actions. -1 a step and 0 where the task
+is done; in cube-double the published runs count the cubes that are not yet in place instead, and ours do not. Networks
+and target are the published ones, 10 critics of 4x512 with LayerNorm and ReLU of which the mean is the target, or,
+where one core has to do, those of our runs on robots: 2 critics of 2x256 with LayerNorm and tanh, of which one drawn at
+random is the target. Other deviations, all of them: observations are standardised; the temperature is a softplus and
+not an exponential; the play is made anew by OGBench's oracles (`benchmarks.suites.play`), where theirs is OGBench's
+file.
 """
 
 from __future__ import annotations
@@ -42,12 +42,21 @@ EVAL_EPISODES = 50
 RANDOM_STEPS = 5_000
 SHARDS, SHARD_EPISODES = 10, 100
 EVAL_EVERY = 50_000
-Networks = Literal["small", "published"]
-SIZES: dict[Networks, dict[str, Any]] = {
-    "small": {"critics": 2, "hidden": (256, 256), "head": 256},
-    "published": {"critics": 10, "hidden": (512, 512, 512, 512), "head": 512},
+Networks = Literal["small", "wide", "published"]
+NETWORKS: dict[Networks, dict[str, Any]] = {
+    "small": {"critics": 2, "hidden": (256, 256), "head": 256, "critic_subset": 1},
+    "wide": {"critics": 10, "hidden": (512, 512, 512, 512), "head": 512, "critic_subset": 1},
+    "published": {
+        "critics": 10,
+        "hidden": (512, 512, 512, 512),
+        "head": 0,
+        "layers": "rlpd",
+        "critic_subset": 10,
+        "subset_mean": True,
+        "bf16": False,
+    },
 }
-"""Sizes of the networks: for one core, and those of the published runs."""
+"""Networks and target: our own for one core, our own of the published size, and the published ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +97,13 @@ TASKS = {
 
 
 def settings(chunk: int, networks: Networks = "small") -> RLPDConfig:
-    """Return the settings of the published runs, on our networks."""
+    """Return the settings of the published runs, on networks that need not be theirs."""
     return RLPDConfig(
         batch_size=256,
         utd=1.0,
         expert_fraction=0.0,
         discount=0.99,
         chunk=chunk,
-        critic_subset=1,
         critic_actor_ratio=1,
         learning_rate=3e-4,
         target_tau=0.005,
@@ -105,7 +113,7 @@ def settings(chunk: int, networks: Networks = "small") -> RLPDConfig:
         std_min=1e-5,
         std_max=5.0,
         bc_weight=0.0,
-        **SIZES[networks],
+        **NETWORKS[networks],
     )
 
 
@@ -131,10 +139,11 @@ def train(
     Args:
         chunk: Steps that one decision covers.
         data: Folder of the play data of all domains.
-        networks: How many and how wide.
+        networks: Which.
         device: Where they are trained.
         keep: Given the policy's network before each evaluation.
     """
+    torch.set_float32_matmul_precision("high")  # TF32 on a GPU, as the published program has it there
     folder = data / task.domain
     make_shards(task.domain, folder, shards=shards, episodes=shard_episodes)
     environment = gymnasium.make(task.environment)
@@ -149,6 +158,7 @@ def train(
         eval_every=eval_every,
         eval_episodes=eval_episodes,
         eval_first=False,
+        eval_sampled=True,
     )
     config = settings(chunk, networks)
     beside = EnvironmentProcess(partial(make_environment, task.environment))
@@ -183,6 +193,7 @@ def evaluate(
         episode_steps=_longest(environment),
         eval_every=EVAL_EVERY,
         eval_episodes=eval_episodes,
+        eval_sampled=True,
     )
     nothing = torch.zeros(cell.spec.proprio_size)  # mean and spread are in the state
     spec = LearnerSpec(parts=(), proprio_mean=nothing, proprio_std=nothing, actions=cell.spec.action_size)

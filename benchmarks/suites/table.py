@@ -18,8 +18,8 @@ FOLDER = Path(__file__).parent.parent
 PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "published.json").read_text())
 ROWS = {1: "RLPD", 5: "RLPD-AC"}
 """Chunk -> name of the published rows."""
-NETWORKS = {"small": "2 of 2x256", "published": "10 of 4x512"}
-"""Size of the critics by the name of the networks."""
+NETWORKS = {"small": "2 of 2x256, tanh", "wide": "10 of 4x512, tanh", "published": "10 of 4x512, ReLU"}
+"""Critics by the name of the networks."""
 AT = (100_000, 200_000)
 LATE = 1_000
 """Steps by which an evaluation may come late: it waits for the end of an episode."""
@@ -34,8 +34,8 @@ Success of {episodes} evaluation episodes of each seed, pooled, with Wilson's 95
 with its bootstrapped 95 % interval (Li, Zhou and Levine, 2025, arXiv:2507.07969; plot data of ColinQiyangLi/qc at
 {commit}). Chunk is how many steps a decision covers; the published name of chunk 5 is RLPD-AC.
 
-| task | chunk | critics | steps | ours | seeds | published |
-| --- | --- | --- | --- | --- | --- | --- |
+| task | chunk | critics | evaluated | steps | ours | seeds | published |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 TAIL = """
 What is the same: state observations, half of each batch of 256 from a million steps of play and half online, one update
@@ -154,6 +154,7 @@ def _ogbench(runs: Sequence[Run]) -> dict[str, Any]:
             cell = row.setdefault(str(at), {})
             cell.setdefault("success", []).append(told[0] / told[1])
             cell.setdefault("seeds", []).append(run["seed"])
+            cell.setdefault("evaluated", []).append(run["evaluated"])
             cell["successes"] = cell.get("successes", 0) + told[0]
             cell["episodes"] = cell.get("episodes", 0) + told[1]
             cell["wilson95"] = [round(end, 4) for end in wilson_interval(cell["successes"], cell["episodes"])]
@@ -222,7 +223,8 @@ def _ogbench_table(runs: Sequence[Run]) -> str:
             for at, cell in sorted(figures[task][name].items(), key=lambda one: int(one[0])):
                 told = _with_interval(*published[at]) if at in published else "-"
                 lines.append(
-                    f"| {task} | {chunk} | {NETWORKS[networks or 'small']} | {int(at):,} | "
+                    f"| {task} | {chunk} | {NETWORKS[networks or 'small']} | "
+                    f"{' and '.join(sorted(set(cell['evaluated'])))} | {int(at):,} | "
                     f"{_with_interval(cell['successes'] / cell['episodes'], *cell['wilson95'])} | "
                     f"{len(cell['seeds'])} | {told} |"
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from policies.learner import Sampling
+from policies.networks import Layers
 
 
 class RLPDConfig(BaseModel):
@@ -19,7 +20,8 @@ class RLPDConfig(BaseModel):
     n_step: int = Field(1, ge=1, le=10)
     chunk: int = Field(1, ge=1, le=20, description="ticks that one decision covers (arXiv:2507.07969)")
     critics: int = Field(2, ge=2, le=10)
-    critic_subset: int = Field(2, ge=1, le=10, description="critics in the target's minimum")
+    critic_subset: int = Field(2, ge=1, le=10, description="critics in the target's minimum, or mean")
+    subset_mean: bool = Field(False, description="their mean is the target instead of their minimum")
     critic_actor_ratio: int = Field(2, ge=1, le=20, description="critic updates per actor update")
     learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
     target_tau: float = Field(0.005, gt=0.0, le=1.0)
@@ -34,7 +36,11 @@ class RLPDConfig(BaseModel):
         1, ge=1, le=1000, description="ticks for which exploration noise is one function of the state (gSDE); 1: white"
     )
     hidden: tuple[int, ...] = (256, 256)
-    head: int = Field(64, ge=8, le=512, description="width of each trained head")
+    head: int = Field(64, ge=0, le=512, description="width of each trained head; 0 for none")
+    layers: Layers = Field(
+        "hil_serl", description="hil_serl: LayerNorm and tanh; rlpd: ReLU, with LayerNorm in the critics alone"
+    )
+    bf16: bool = Field(True, description="matrix products in bf16 where the processor multiplies those faster")
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
     q_weight: float = Field(1.0, ge=0.0, description="weight of the critics in the actor's loss; 0 only imitates")
     bc_weight: float = Field(30.0, ge=0.0, description="weight of imitation of expert rows; ours, HIL-SERL has 0")

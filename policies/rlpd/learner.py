@@ -171,7 +171,7 @@ class RLPDLearner:
 
     def _compute(self, batch: TensorBatch, inputs: UpdateInputs) -> dict[str, Tensor]:
         """Compute one update as a function of tensors alone, so that it can be recorded."""
-        with fast(self._device):
+        with self._fast():
             seen = self.vision.see(batch)
         metrics = self._update_critic(batch, seen, inputs)
         known = seen.now.detach()
@@ -183,11 +183,11 @@ class RLPDLearner:
 
     def _update_critic(self, batch: TensorBatch, seen: Seen, inputs: UpdateInputs) -> dict[str, Tensor]:
         """Make one step on the TD error, of the encoder too where that is trained; the targets follow."""
-        with torch.no_grad(), fast(self._device):
+        with torch.no_grad(), self._fast():
             next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, inputs.next_noise)
             next_q = self.target(seen.target, batch.next_proprio, next_action)
-            target = losses.td_target(batch.reward, batch.discount, next_q, inputs.subset)
-        with fast(self._device):
+            target = losses.td_target(batch.reward, batch.discount, next_q, inputs.subset, mean=self.config.subset_mean)
+        with self._fast():
             q, contrasts = self._values(batch, seen.now, inputs)
             loss = td_error = losses.critic_loss(q, target)
         metrics = {"critic_loss": td_error.detach(), "q": q.detach().mean(), "target_q": target.mean()}
@@ -251,7 +251,7 @@ class RLPDLearner:
         critic, target_critic = self.policy.gripper, self.gripper_target
         assert critic is not None
         assert target_critic is not None
-        with torch.no_grad(), fast(self._device):
+        with torch.no_grad(), self._fast():
             target = losses.gripper_target(
                 batch.reward,
                 batch.discount,
@@ -260,7 +260,7 @@ class RLPDLearner:
                 target_critic(following_target, batch.next_proprio),
                 penalty=self.config.gripper_penalty,
             )
-        with fast(self._device):
+        with self._fast():
             q = critic(features, batch.proprio)
         choices = self.layout.choices(batch.action)
         loss = td_error = losses.gripper_loss(q, choices, target)
@@ -280,7 +280,7 @@ class RLPDLearner:
 
         The published average follows.
         """
-        with fast(self._device):
+        with self._fast():
             action, log_prob, mean = self.policy.sample(features, batch.proprio, noise)
             with torch.no_grad():
                 state = self.critic.encoder(features, batch.proprio)
@@ -306,6 +306,10 @@ class RLPDLearner:
             "q_gradient": _gradient_norm(action),
             "imitation_gradient": _gradient_norm(mean),
         }
+
+    def _fast(self) -> torch.autocast:
+        """Return `fast` of the device, or float32 where the settings ask for it."""
+        return fast(self._device, allowed=self.config.bf16)
 
     def _step(self, name: str, loss: Tensor) -> None:
         descend(self._optimisers[name], loss, self.ranks)

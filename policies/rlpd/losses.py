@@ -15,7 +15,7 @@ from torch.nn import functional
 
 
 @torch.no_grad()
-def td_target(reward: Tensor, discount: Tensor, next_q: Tensor, subset: Tensor) -> Tensor:
+def td_target(reward: Tensor, discount: Tensor, next_q: Tensor, subset: Tensor, *, mean: bool = False) -> Tensor:
     r"""Return the Bellman target :math:`y = r + d \min_{i \in S} Q'_i(o', a')` of a batch.
 
     Args:
@@ -23,11 +23,13 @@ def td_target(reward: Tensor, discount: Tensor, next_q: Tensor, subset: Tensor) 
         discount: γⁿ, or 0 where the task ended, shape (B,).
         next_q: Target critics at (o', a' ~ π), shape (E, B).
         subset: S, the critics to take the minimum over, int64, shape (\|S\|,).
+        mean: Take their mean instead.
 
     Returns:
         Targets, shape (B,), without gradient.
     """
-    return reward + discount * next_q[subset].min(dim=0).values
+    chosen = next_q[subset]
+    return reward + discount * (chosen.mean(dim=0) if mean else chosen.min(dim=0).values)
 
 
 def critic_loss(q: Tensor, target: Tensor) -> Tensor:

@@ -18,7 +18,9 @@ class ArmCritic(Critic):
     def __init__(self, spec: LearnerSpec, config: RLPDConfig) -> None:
         self.layout = ActionLayout(actions=spec.actions, grippers=spec.grippers, chunk=config.chunk)
         encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
-        super().__init__(encoder, self.layout.arm_size, members=config.critics, hidden=config.hidden)
+        super().__init__(
+            encoder, self.layout.arm_size, members=config.critics, hidden=config.hidden, layers=config.layers
+        )
 
     def values(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
         """Return Q(o, a) of whole actions (B, chunk * A) by each critic, (E, B)."""
@@ -67,7 +69,12 @@ class RLPDPolicy(TrainedPolicy):
             return StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
 
         self.actor = GaussianActor(
-            encoder(), self.layout.arm_size, hidden=config.hidden, std_min=config.std_min, std_max=config.std_max
+            encoder(),
+            self.layout.arm_size,
+            hidden=config.hidden,
+            std_min=config.std_min,
+            std_max=config.std_max,
+            layers=config.layers,
         )
         self.gripper = GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
         self._noise = ExplorationNoise(self.layout.arm_size, config.smooth_ticks)

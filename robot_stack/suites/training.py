@@ -58,6 +58,7 @@ class Budget:
         episode_steps: Longest episode; the environment may cut it shorter.
         eval_every: Online steps from one evaluation to the next.
         eval_episodes: Episodes of each.
+        eval_sampled: Evaluate actions that are drawn as in training, instead of the policy's mean.
     """
 
     demos: int
@@ -67,6 +68,7 @@ class Budget:
     eval_episodes: int
     random_steps: int = 0
     eval_first: bool = True
+    eval_sampled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +79,20 @@ class Progress:
         online_steps: Made so far.
         updates: Made so far.
         seconds: Since training began, evaluations included.
+        trained_episodes: Episodes of online training since the last `Progress`.
+        trained_successes: Of these.
     """
 
     online_steps: int
     updates: int
     seconds: float
+    trained_episodes: int
+    trained_successes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated(Progress):
-    """The result of one evaluation: successes of the policy without noise and without help, on held-out resets.
+    """The result of one evaluation: successes of the policy without help, on held-out resets.
 
     Attributes:
         successes: Of the policy as far as training had come.
@@ -153,6 +159,7 @@ class LockstepTraining:
         self._rng = np.random.default_rng(seed)
         self._numbers = {kind: count() for kind in EpisodeKind}
         self._started_s = time.monotonic()
+        self._trained: list[bool] = []
         self.online_steps = 0
 
     def run(
@@ -177,8 +184,11 @@ class LockstepTraining:
         at_first = _RandomPolicy(self._cell.spec.action_size, self._rng)
 
         def measure() -> None:
-            keep(self._progress(policy.version), learner.published)
-            found.append(self._evaluate(policy))
+            progress = self._progress(policy.version)
+            keep(progress, learner.published)
+            successes = self.evaluate(policy.network())
+            told = asdict(progress) | {"seconds": time.monotonic() - self._started_s}
+            found.append(Evaluated(**told, successes=successes, episodes=budget.eval_episodes))
             say(found[-1])
 
         if budget.eval_first:
@@ -191,7 +201,8 @@ class LockstepTraining:
         while self.online_steps < budget.online_steps:
             is_random = self.online_steps < budget.random_steps
             until = budget.random_steps if is_random else budget.online_steps
-            self._episode(EpisodeKind.ONLINE, at_first if is_random else policy, sink, until=until)
+            outcome = self._episode(EpisodeKind.ONLINE, at_first if is_random else policy, sink, until=until)
+            self._trained.append(bool(outcome.truth))
             if self.online_steps >= min(due, budget.online_steps):
                 self._catch_up(learner)
                 measure()
@@ -256,21 +267,20 @@ class LockstepTraining:
 
     def evaluate(self, network: TrainedPolicy) -> int:
         """Return the successes of a policy that a training like this one gave to `keep`, as `run` would count them."""
-        return self._successes(_NetworkPolicy(network, self._cell.spec.action_size, self._seed))
-
-    def _evaluate(self, policy: _LearnerPolicy) -> Evaluated:
-        successes = self._successes(policy)
-        progress = self._progress(policy.version)
-        return Evaluated(**asdict(progress), successes=successes, episodes=self._budget.eval_episodes)
-
-    def _successes(self, policy: Policy) -> int:
-        self._numbers[EpisodeKind.EVAL] = count()  # the same starts each time
+        self._numbers[EpisodeKind.EVAL] = count()  # the same starts each time, and the same noise
+        policy = _NetworkPolicy(network, self._cell.spec.action_size, self._seed)
         outcomes = [self._episode(EpisodeKind.EVAL, policy, NullSink()) for _ in range(self._budget.eval_episodes)]
         return sum(bool(outcome.truth) for outcome in outcomes)
 
     def _progress(self, updates: int) -> Progress:
-        seconds = time.monotonic() - self._started_s
-        return Progress(online_steps=self.online_steps, updates=updates, seconds=seconds)
+        trained, self._trained = self._trained, []
+        return Progress(
+            online_steps=self.online_steps,
+            updates=updates,
+            seconds=time.monotonic() - self._started_s,
+            trained_episodes=len(trained),
+            trained_successes=sum(trained),
+        )
 
     def _episode(
         self,
@@ -290,7 +300,7 @@ class LockstepTraining:
             started_unix_s=time.time(),
             seed=reset_seed(self._seed, kind, number),
         )
-        deterministic = kind is EpisodeKind.EVAL
+        deterministic = kind is EpisodeKind.EVAL and not self._budget.eval_sampled
         return self._loop.run_episode(
             header,
             policy,
@@ -372,6 +382,11 @@ class _LearnerPolicy(_NetworkPolicy):
     def version(self) -> int:
         """Return the number of updates behind the policy."""
         return self._learner.updates
+
+    def network(self) -> TrainedPolicy:
+        """Return the network as it is now."""
+        self._refresh()
+        return self._network
 
     def _refresh(self) -> None:
         if self._copied_at != self._learner.updates and self._is_elsewhere:

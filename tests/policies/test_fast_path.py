@@ -99,6 +99,16 @@ def test_a_checkpoint_goes_from_one_device_to_the_other(before: str, after: str,
     assert_close(losses(other, after, range(20, 40)), wanted, rel=1e-3, abs=1e-3)
 
 
+def test_rlpd_stays_in_float32_where_its_settings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def losses_of(allowed: bool, *, bf16: bool) -> list[dict[str, float]]:
+        monkeypatch.setitem(FAST_BF16, "cpu", allowed)
+        return losses(learner("rlpd", "cpu", bf16=bf16, critic_actor_ratio=1), "cpu", range(3))
+
+    exact = losses_of(False, bf16=True)
+    assert losses_of(True, bf16=False) == exact
+    assert losses_of(True, bf16=True) != exact
+
+
 def test_options_of_optimisers_are_those_of_the_device_not_of_the_checkpoint() -> None:
     first, other = learner("rlpd", "cpu"), learner("rlpd", "cpu")
     losses(first, "cpu", range(3))

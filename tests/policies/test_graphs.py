@@ -50,6 +50,16 @@ def test_recorded_updates_are_the_updates_to_the_bit() -> None:
     assert_same(plain, recorded)
 
 
+def test_layers_of_rlpd_are_recorded_too() -> None:
+    settings: dict[str, Any] = {"layers": "rlpd", "head": 0, "critic_subset": 4, "subset_mean": True}
+    plain, recorded = (learner(recorded=each, **settings) for each in (False, True))
+    for number in range(12):
+        rows = batch(number, TWO_ARMS)
+        expected, got = plain.update(rows), recorded.update(rows)
+        assert all(torch.equal(expected[name], got[name]) for name in expected), number
+    assert_same(plain, recorded)
+
+
 def test_contrast_is_part_of_a_recording_for_each_weight_and_a_fading_imitation_of_each() -> None:
     settings: dict[str, Any] = {
         "cql_weight_offline": 1.0,

@@ -10,7 +10,7 @@ import torch
 from scipy.stats import norm
 from torch import nn
 
-from policies.networks import Critic, EnsembleLinear, GaussianActor, StateEncoder
+from policies.networks import Critic, EnsembleLinear, GaussianActor, StateEncoder, mlp
 from tests.policies.small_task import ACTIONS, FEATURES, PROPRIO, SPEC, random_batch
 
 
@@ -122,3 +122,41 @@ def test_deterministic_action_is_the_squashed_mean() -> None:
     assert torch.equal(module.deterministic(batch.features, batch.proprio), torch.tanh(mean))
     _, _, squashed = module.sample(batch.features, batch.proprio, noise(batch.action.shape))
     assert torch.equal(squashed, torch.tanh(mean))
+
+
+def test_critics_with_layers_of_rlpd_are_separate_networks_of_dense_layernorm_and_relu() -> None:
+    torch.manual_seed(0)
+    plain = StateEncoder(SPEC.parts, SPEC.proprio_mean, SPEC.proprio_std, head=0)
+    critic, batch = Critic(plain, ACTIONS, members=3, hidden=(16, 12), layers="rlpd"), random_batch(0)
+    for parameter in critic.parameters():  # as after some training: no scale is 1, no bias 0
+        parameter.data += 0.1 * torch.randn(parameter.shape, generator=rng(1))
+    known = (batch.proprio - SPEC.proprio_mean) / SPEC.proprio_std
+    joint = torch.cat([batch.features.to(known.dtype), known.clamp(-5, 5), batch.action], dim=1)
+    for member, q in enumerate(critic(batch.features, batch.proprio, batch.action)):
+        x = joint
+        for dense, scaled in zip(critic.body[::2], critic.body[1::2], strict=True):
+            x = x @ dense.weight[member] + dense.bias[member]  # type: ignore[union-attr, index, operator]
+            own = (scaled.weight[member, 0], scaled.bias[member, 0])  # type: ignore[union-attr, index]
+            x = nn.functional.layer_norm(x, x.shape[1:], *own, eps=1e-6).relu()
+        torch.testing.assert_close((x @ critic.out.weight[member] + critic.out.bias[member])[:, 0], q)
+
+
+def test_an_actor_with_layers_of_rlpd_has_no_norm_and_starts_wide() -> None:
+    torch.manual_seed(0)
+    plain = StateEncoder(SPEC.parts, SPEC.proprio_mean, SPEC.proprio_std, head=0)
+    module = GaussianActor(plain, ACTIONS, hidden=(16, 16), std_min=1e-5, std_max=5.0, layers="rlpd")
+    assert not [layer for layer in module.modules() if isinstance(layer, nn.LayerNorm)]
+    batch = random_batch(0)
+    _, log_std = module(batch.features, batch.proprio)
+    assert 0.3 < float(log_std.detach().exp().mean()) < 3
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(
+            module(batch.features, 2 * batch.proprio)[0], module(batch.features, batch.proprio)[0]
+        )
+
+
+@pytest.mark.parametrize("layer", [EnsembleLinear(2, 300, 100, "rlpd").weight[0], mlp(300, (100,), "rlpd")[0].weight])
+def test_dense_layers_of_rlpd_start_as_xavier_uniform_says(layer: torch.Tensor) -> None:
+    bound = np.sqrt(6 / 400)
+    assert bound * 0.99 < float(layer.abs().max()) <= bound
+    assert float(layer.detach().std()) == pytest.approx(bound / np.sqrt(3), rel=0.02)

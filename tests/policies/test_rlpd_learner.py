@@ -47,6 +47,8 @@ IN_THE_LEARNER: dict[str, Any] = {
     "std_max": 0.05,
     "hidden": (16,),
     "head": 16,
+    "layers": "rlpd",
+    "subset_mean": True,
     "q_weight": 2.0,
     "bc_weight": 2.0,
     "cql_weight": 0.5,
@@ -56,6 +58,7 @@ IN_THE_LEARNER: dict[str, Any] = {
 """Settings that change an update, each with another value than `BASE`."""
 WITH_THEIR_OWN_TESTS = {
     *("gripper_penalty", "gripper_margin", "chunk", "cql_actions", "cql_stride", "bc_weight_end", "smooth_ticks"),
+    "bf16",
 }
 AROUND_IT = {"batch_size", "utd", "expert_fraction", "discount", "n_step", "shaping_weight", "pretrain_updates"}
 """Settings of what is around the learner: sampling, reward, governor."""

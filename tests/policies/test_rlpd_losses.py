@@ -32,6 +32,14 @@ def test_td_target_takes_its_minimum_over_the_critics_it_is_told() -> None:
         assert float(target) == min(subset)
 
 
+def test_td_target_is_the_mean_of_the_critics_it_is_told_where_asked() -> None:
+    next_q = torch.tensor([[1.0, 5.0], [3.0, 4.0], [100.0, 100.0]])
+    target = losses.td_target(
+        torch.tensor([0.5, 1.0]), torch.tensor([0.9, 0.5]), next_q, torch.tensor([0, 1]), mean=True
+    )
+    np.testing.assert_allclose(target, [0.5 + 0.9 * 2.0, 1.0 + 0.5 * 4.5], rtol=1e-6)
+
+
 def test_td_target_carries_no_gradient() -> None:
     next_q = torch.ones(2, 3, requires_grad=True)
     assert not losses.td_target(torch.zeros(3), torch.ones(3), next_q, torch.arange(2)).requires_grad

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from benchmarks.suites import measure, ogbench, play
 from benchmarks.suites.table import PUBLISHED, Runs, document, figures_of, read, table
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.prior import prior_replay
-from robot_stack.suites.training import Evaluated
+from robot_stack.suites.training import Evaluated, Progress
 
 pytestmark = pytest.mark.long
 
@@ -129,8 +130,9 @@ def test_policies_that_were_kept_are_evaluated_later_with_the_same_figures(
 
 def kept(folder: Path, steps: int, *, training: str, seed: int = 0) -> None:
     names = {"task": TASK.name, "chunk": 5, "networks": "small", "seed": seed, "steps": 100_000}
-    run = json.dumps({**names, "training": training, "evaluations": {}})
-    progress = json.dumps({"online_steps": steps, "updates": steps, "seconds": 1.0})
+    run = json.dumps({**names, "training": training, "evaluated": "sampled", "evaluations": {}})
+    told = Progress(online_steps=steps, updates=steps, seconds=1.0, trained_episodes=1, trained_successes=0)
+    progress = json.dumps(asdict(told))
     path = folder / f"{TASK.name}-chunk5-small-seed{seed}-{steps}.safetensors"
     save_file({"weight": torch.tensor([float(steps)])}, path, {"run": run, "progress": progress})
 
@@ -212,6 +214,7 @@ def run(
         "networks": networks,
         "seed": seed,
         "steps": steps,
+        "evaluated": "sampled",
         "evaluations": evaluations,
     }
 
@@ -222,8 +225,14 @@ def test_seeds_are_pooled_beside_the_published_row() -> None:
     assert cells["100000"]["success"] == [0.8, 1.0]
     assert cells["200000"]["seeds"] == [0]
     text = table(runs)
-    assert "| puzzle-3x3-4 | 5 | 2 of 2x256 | 100,000 | 0.90 (0.83 to 0.94) | 2 | 1.00 (0.98 to 1.00) |" in text
-    assert "| puzzle-3x3-4 | 5 | 2 of 2x256 | 200,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (1.00 to 1.00) |" in text
+    assert (
+        "| puzzle-3x3-4 | 5 | 2 of 2x256, tanh | sampled | 100,000 | 0.90 (0.83 to 0.94) | 2 | 1.00 (0.98 to 1.00) |"
+        in text
+    )
+    assert (
+        "| puzzle-3x3-4 | 5 | 2 of 2x256, tanh | sampled | 200,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (1.00 to 1.00) |"
+        in text
+    )
 
 
 def test_a_run_that_ended_before_the_published_steps_has_a_row_as_far_as_it_came() -> None:
@@ -232,9 +241,9 @@ def test_a_run_that_ended_before_the_published_steps_has_a_row_as_far_as_it_came
     cells = document(runs)["ogbench"][TASK.name]["chunk5"]
     assert {at: cell["success"] for at, cell in cells.items()} == {"100000": [1.0], "60000": [0.8, 1.0]}
     text = table(runs)
-    early = text.index("| puzzle-3x3-4 | 5 | 2 of 2x256 | 60,000 | 0.90 (0.83 to 0.94) | 2 | - |")
+    early = text.index("| puzzle-3x3-4 | 5 | 2 of 2x256, tanh | sampled | 60,000 | 0.90 (0.83 to 0.94) | 2 | - |")
     assert early < text.index(
-        "| puzzle-3x3-4 | 5 | 2 of 2x256 | 100,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (0.98 to 1.00) |"
+        "| puzzle-3x3-4 | 5 | 2 of 2x256, tanh | sampled | 100,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (0.98 to 1.00) |"
     )
 
 
@@ -258,16 +267,46 @@ def test_networks_of_the_published_size_have_rows_of_their_own(tmp_path: Path) -
     found = read(tmp_path)
     assert [measure.key(one)[2] for one in found.ogbench] == ["published", "small"]
     text = table(found)
-    assert "| puzzle-3x3-4 | 5 | 2 of 2x256 | 100,000 | 0.02 (0.00 to 0.10) | 1 | 1.00 (0.98 to 1.00) |" in text
-    assert "| puzzle-3x3-4 | 5 | 10 of 4x512 | 100,000 | 0.98 (0.90 to 1.00) | 1 | 1.00 (0.98 to 1.00) |" in text
+    assert (
+        "| puzzle-3x3-4 | 5 | 2 of 2x256, tanh | sampled | 100,000 | 0.02 (0.00 to 0.10) | 1 | 1.00 (0.98 to 1.00) |"
+        in text
+    )
+    assert (
+        "| puzzle-3x3-4 | 5 | 10 of 4x512, ReLU | sampled | 100,000 | 0.98 (0.90 to 1.00) | 1 | 1.00 (0.98 to 1.00) |"
+        in text
+    )
 
 
-def test_networks_are_as_many_and_as_wide_as_asked() -> None:
-    small, published = ogbench.settings(5), ogbench.settings(5, "published")
-    assert (small.critics, small.hidden) == (2, (256, 256))
-    assert (published.critics, published.hidden) == (10, (512,) * 4)
-    same = {"critics", "hidden", "head"}
-    assert small.model_dump(exclude=same) == published.model_dump(exclude=same)
+def test_networks_are_those_asked_for_and_everything_else_is_the_same() -> None:
+    small, wide, published = (ogbench.settings(5, name) for name in ogbench.NETWORKS)
+    assert (small.critics, small.hidden, small.layers) == (2, (256, 256), "hil_serl")
+    assert (wide.critics, wide.hidden, wide.layers) == (10, (512,) * 4, "hil_serl")
+    assert (published.critics, published.hidden, published.layers) == (10, (512,) * 4, "rlpd")
+    assert (published.critic_subset, published.subset_mean, published.head) == (10, True, 0)
+    same = set(ogbench.NETWORKS["published"])
+    assert small.model_dump(exclude=same) == wide.model_dump(exclude=same) == published.model_dump(exclude=same)
+
+
+def test_published_networks_have_the_layers_of_the_published_program(data: Path, tmp_path: Path, monkeypatch) -> None:
+    """Of `rlpd_networks/mlp.py` and `agents/acrlpd.py` of ColinQiyangLi/qc at 48283b4f662b."""
+    shorten(monkeypatch)
+    kept: list[Any] = []
+    ogbench.train(
+        TASK,
+        chunk=5,
+        seed=0,
+        steps=24,
+        data=data,
+        say=lambda _: None,
+        networks="published",
+        keep=lambda progress, network: kept.append((progress, network)),
+    )
+    progress, network = kept[-1]
+    kinds = [type(layer).__name__ for layer in network.actor.body]
+    assert kinds == ["Linear", "ReLU"] * 4
+    assert network.actor.body[0].in_features == 55
+    assert network.actor.mean.out_features == network.actor.log_std.out_features == 25
+    assert (progress.trained_episodes, progress.trained_successes) == (2, 0)  # one of random actions, one of the policy
 
 
 def test_a_run_that_went_further_is_kept_until_the_new_one_has_come_as_far(tmp_path: Path) -> None:
@@ -285,7 +324,8 @@ def test_an_unfinished_run_is_run_again_and_keeps_its_place_until_then(tmp_path:
 
     def train(task, *, chunk, seed, steps, say, **rest) -> None:
         asked.append((task.name, chunk, seed))
-        say(Evaluated(online_steps=steps, updates=steps, successes=1, episodes=50, seconds=1.0))
+        told = Progress(online_steps=steps, updates=steps, seconds=1.0, trained_episodes=1, trained_successes=0)
+        say(Evaluated(**asdict(told), successes=1, episodes=50))
 
     monkeypatch.setattr(ogbench, "train", train)
     options = ["--only", TASK.name, "--chunks", "5", "--seeds", "0", "1", "--out", str(tmp_path)]
