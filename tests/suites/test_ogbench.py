@@ -18,6 +18,8 @@ from safetensors.torch import save_file
 
 from benchmarks.suites import measure, ogbench, play
 from benchmarks.suites.table import PUBLISHED, Runs, document, figures_of, read, table
+from policies.learner import LearnerSpec
+from policies.rlpd.policy import ArmCritic, RLPDPolicy
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.prior import prior_replay
 from robot_stack.suites.training import Evaluated, Progress
@@ -287,26 +289,21 @@ def test_networks_are_those_asked_for_and_everything_else_is_the_same() -> None:
     assert small.model_dump(exclude=same) == wide.model_dump(exclude=same) == published.model_dump(exclude=same)
 
 
-def test_published_networks_have_the_layers_of_the_published_program(data: Path, tmp_path: Path, monkeypatch) -> None:
+def test_published_networks_have_the_layers_of_the_published_program() -> None:
     """Of `rlpd_networks/mlp.py` and `agents/acrlpd.py` of ColinQiyangLi/qc at 48283b4f662b."""
-    shorten(monkeypatch)
-    kept: list[Any] = []
-    ogbench.train(
-        TASK,
-        chunk=5,
-        seed=0,
-        steps=24,
-        data=data,
-        say=lambda _: None,
-        networks="published",
-        keep=lambda progress, network: kept.append((progress, network)),
-    )
-    progress, network = kept[-1]
-    kinds = [type(layer).__name__ for layer in network.actor.body]
-    assert kinds == ["Linear", "ReLU"] * 4
-    assert network.actor.body[0].in_features == 55
-    assert network.actor.mean.out_features == network.actor.log_std.out_features == 25
-    assert (progress.trained_episodes, progress.trained_successes) == (2, 0)  # one of random actions, one of the policy
+    seen = torch.zeros(55)
+    spec = LearnerSpec(parts=(), proprio_mean=seen, proprio_std=seen, actions=5)
+    actor = RLPDPolicy(spec, ogbench.settings(5, "published")).actor
+    assert [type(layer).__name__ for layer in actor.body] == ["Linear", "ReLU"] * 4
+    assert [layer.out_features for layer in actor.body[::2]] == [512] * 4  # type: ignore[union-attr]
+    assert actor.body[0].in_features == 55
+    assert actor.mean.out_features == actor.log_std.out_features == 25
+    critic = ArmCritic(spec, ogbench.settings(5, "published"))
+    assert [tuple(layer.weight.shape) for layer in (*critic.body, critic.out)] == [  # type: ignore[union-attr]
+        *((10, 80, 512), (10, 1, 512)),
+        *((10, 512, 512), (10, 1, 512)) * 3,
+        (10, 512, 1),
+    ]
 
 
 def test_a_run_that_went_further_is_kept_until_the_new_one_has_come_as_far(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import gymnasium
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium import spaces
 from torch import nn
 
 from policies.rlpd.config import RLPDConfig
+from policies.rlpd.policy import RLPDPolicy
 from robot_stack.replay.hindsight import Hindsight
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.training import Budget, Evaluated, LockstepTraining, Progress
@@ -77,6 +79,32 @@ def test_a_policy_that_was_kept_has_the_successes_that_its_training_counted() ->
     later = LockstepTraining(cell, CONFIG, budget, seed=0)
     assert [later.evaluate(network) for _, network in kept] == [each.successes for each in found]
     assert len({each.successes for each in found}) > 1
+
+
+def test_sampled_evaluations_are_repeated_by_a_kept_policy_and_training_tells_its_own_successes(monkeypatch) -> None:
+    act, modes = RLPDPolicy.act, list[bool]()
+
+    def noted(self, *args, deterministic: bool, **rest):
+        modes.append(deterministic)
+        return act(self, *args, deterministic=deterministic, **rest)
+
+    monkeypatch.setattr(RLPDPolicy, "act", noted)
+    cell = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight)
+    told = Budget(demos=5, episode_steps=LONGEST, online_steps=400, eval_every=200, eval_episodes=10, eval_sampled=True)
+    kept: list[tuple[Progress, nn.Module]] = []
+    found = LockstepTraining(cell, CONFIG, told, seed=0).run(
+        keep=lambda progress, network: kept.append((progress, copy.deepcopy(network)))
+    )
+    later = LockstepTraining(cell, CONFIG, told, seed=0)
+    assert [later.evaluate(network) for _, network in kept] == [each.successes for each in found]
+    assert not any(modes)
+    LockstepTraining(cell, CONFIG, dataclasses.replace(told, eval_sampled=False), seed=0).evaluate(kept[-1][1])
+    assert any(modes)
+    assert kept[0][0].trained_episodes == 0
+    trained = [progress for progress, _ in kept[1:]]
+    assert all(each.trained_successes <= each.trained_episodes for each in trained)
+    assert 0 < sum(each.trained_successes for each in trained)
+    assert sum(each.trained_episodes for each in trained) >= 400 / LONGEST
 
 
 def test_updates_before_the_first_step_are_made_too() -> None:
