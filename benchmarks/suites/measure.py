@@ -131,7 +131,7 @@ def measure(
 def note(run: Run, evaluated: Evaluated, folder: Path) -> None:
     """Add an evaluation to a run, on disk too, and print it."""
     run["evaluations"][str(evaluated.online_steps)] = [evaluated.successes, evaluated.episodes]
-    run["seconds"] = round(evaluated.seconds)
+    run["seconds"] = max(run.get("seconds", 0), round(evaluated.seconds))
     keep(run, folder)
     print(
         f"{run['task']}, chunk {run['chunk']}, seed {run['seed']}: {evaluated.successes} of {evaluated.episodes} "

@@ -120,6 +120,7 @@ def leans(handler: Any, body: dict[str, Any]) -> None:
     handler.reply(200, json.dumps({"actions": [[aside, 0.0, 0.5, 0.0]] * 8}).encode())
 
 
+@pytest.mark.slow
 def test_its_noise_is_learned_from_what_it_made_of_which(tmp_path: Path) -> None:
     settings = "algorithm.settings={batch_size: 16, hidden: [32, 32], head: 8}"
     words = ["algorithm.name=dsrl_on_base", settings, *ONE_EPISODE[1:2], "training.max_episodes=3"]

@@ -26,6 +26,8 @@ MINUTES = "takes minutes"
 NOT_HERE = ("at the robot", MINUTES)
 LONG_PAGES = ("first-run", "own-task", "own-algorithm")
 """In the order in which they are read: the last one compares its run with that of the first."""
+SLOW = {"own-reward-model": pytest.mark.slow}
+"""Its model is fitted, which takes a minute and more."""
 LONGEST_S = 1200.0
 ARMS = ("ur5e", "franka", "so101")
 COMMANDS, YAML_LINES = 9, 40
@@ -94,7 +96,7 @@ def type_page(page: Path, folder: Path, environment: dict[str, str]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=SLOW.get(page.stem, ()), id=page.stem) for page in PAGES])
 def test_a_page_can_be_typed_from_top_to_bottom(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()

@@ -257,7 +257,7 @@ def put(trial: OperatorTrial, *, open_m: float, block_m: tuple[float, float, flo
 @pytest.mark.parametrize(
     ("open_m", "block_m", "begins_with"),
     [
-        (0.03, None, Stage.OPEN),
+        pytest.param(0.03, None, Stage.OPEN, marks=pytest.mark.slow),
         (0.062, (0.03, -0.09, 0.017), Stage.FILL),  # beside the open drawer
         pytest.param(0.062, (-0.03, 0.0, 0.062), Stage.FILL, marks=pytest.mark.slow),  # on top of the cabinet
         (0.062, (0.028, 0.0, 0.02), Stage.CLOSE),

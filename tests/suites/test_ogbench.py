@@ -87,26 +87,27 @@ def test_success_in_play_is_what_ogbench_says(data: Path) -> None:
         assert (reward, discount == 0.0) == ((0.0, True) if tuple(row) in done else (-1.0, False))
 
 
-@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.slow), 5])
-def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept(
-    data: Path, tmp_path: Path, monkeypatch, chunk: int
+@pytest.mark.slow
+def test_a_short_run_with_decisions_of_one_step_trains_on_the_real_environment(
+    data: Path, tmp_path: Path, monkeypatch
 ) -> None:
     shorten(monkeypatch)
-    measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path, eval_every=40)
-    runs = read(tmp_path).ogbench
-    assert [measure.key(run) for run in runs] == [(TASK.name, chunk, "small", 3)]
-    assert sorted(runs[0]["evaluations"], key=int) == ["60", "100"]
-    assert measure.is_done(runs[0], 100)
-    assert not measure.is_done(runs[0], 101)
-    assert (tmp_path / "SUITES.md").read_text().startswith("# Outside suites")
+    measure.measure(TASK, chunk=1, seed=3, steps=100, data=data, folder=tmp_path, eval_every=40)
+    assert sorted(read(tmp_path).ogbench[0]["evaluations"], key=int) == ["60", "100"]
 
 
-def test_policies_that_were_kept_are_evaluated_later_with_the_same_figures(
+def test_a_short_run_is_evaluated_as_it_trains_or_later_from_policies_that_were_kept(
     data: Path, tmp_path: Path, monkeypatch
 ) -> None:
     shorten(monkeypatch)
     same: dict[str, Any] = {"chunk": 5, "seed": 3, "steps": 100, "data": data, "eval_every": 40}
     measure.measure(TASK, folder=tmp_path / "at once", **same)
+    runs = read(tmp_path / "at once").ogbench
+    assert [measure.key(run) for run in runs] == [(TASK.name, 5, "small", 3)]
+    assert sorted(runs[0]["evaluations"], key=int) == ["60", "100"]
+    assert measure.is_done(runs[0], 100)
+    assert not measure.is_done(runs[0], 101)
+    assert (tmp_path / "at once" / "SUITES.md").read_text().startswith("# Outside suites")
     policies = tmp_path / "policies"
     measure.measure(TASK, folder=tmp_path / "later", policies=policies, **same)
     assert not read(tmp_path / "later").ogbench
@@ -223,7 +224,7 @@ def run(
 
 def test_seeds_are_pooled_beside_the_published_row() -> None:
     runs = Runs(ogbench=[run(0, {"0": [0, 50], "100310": [40, 50], "200000": [50, 50]}), run(1, {"100002": [50, 50]})])
-    cells = document(runs)["ogbench"][TASK.name]["chunk5"]
+    cells = document(runs)["ogbench"][TASK.name]["chunk5_small"]
     assert cells["100000"]["success"] == [0.8, 1.0]
     assert cells["200000"]["seeds"] == [0]
     text = table(runs)
@@ -240,7 +241,7 @@ def test_seeds_are_pooled_beside_the_published_row() -> None:
 def test_a_run_that_ended_before_the_published_steps_has_a_row_as_far_as_it_came() -> None:
     short = [run(0, {"50000": [3, 50], "60000": [40, 50]}), run(1, {"50064": [5, 50], "60021": [50, 50]})]
     runs = Runs(ogbench=[run(2, {"50000": [9, 50], "100000": [50, 50]}), *short])
-    cells = document(runs)["ogbench"][TASK.name]["chunk5"]
+    cells = document(runs)["ogbench"][TASK.name]["chunk5_small"]
     assert {at: cell["success"] for at, cell in cells.items()} == {"100000": [1.0], "60000": [0.8, 1.0]}
     text = table(runs)
     early = text.index("| puzzle-3x3-4 | 5 | 2 of 2x256, tanh | sampled | 60,000 | 0.90 (0.83 to 0.94) | 2 | - |")
@@ -329,5 +330,5 @@ def test_an_unfinished_run_is_run_again_and_keeps_its_place_until_then(tmp_path:
     monkeypatch.setattr("sys.argv", ["suites", *options])
     measure.main()
     assert asked == [(TASK.name, 5, 0)]
-    found = json.loads((tmp_path / "suites.json").read_text())["ogbench"][TASK.name]["chunk5"]["200000"]
+    found = json.loads((tmp_path / "suites.json").read_text())["ogbench"][TASK.name]["chunk5_small"]["200000"]
     assert found["seeds"] == [0, 1]

@@ -103,7 +103,7 @@ def test_sampled_evaluations_are_repeated_by_a_kept_policy_and_training_tells_it
     assert kept[0][0].trained_episodes == 0
     trained = [progress for progress, _ in kept[1:]]
     assert all(each.trained_successes <= each.trained_episodes for each in trained)
-    assert 0 < sum(each.trained_successes for each in trained)
+    assert sum(each.trained_successes for each in trained) > 0
     assert sum(each.trained_episodes for each in trained) >= 400 / LONGEST
 
 
