@@ -6,7 +6,7 @@ Shapes: B batch, F features, P proprio, A action, E critics, H hidden.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -53,13 +53,15 @@ class StateEncoder(nn.Module):
         return torch.cat([*parts, self.proprio(known)], dim=1)
 
 
-def mlp(inputs: int, hidden: Sequence[int], layers: Layers = "hil_serl") -> nn.Sequential:
+def mlp(inputs: int, hidden: Sequence[int], layers: Layers = "hil_serl", *, critic: bool = False) -> nn.Sequential:
     """Build an MLP of a dense layer per hidden width, with what `Layers` says behind it."""
     built: list[nn.Module] = []
     for width in hidden:
-        built += (
-            [nn.Linear(inputs, width), NormTanh(width)] if layers == "hil_serl" else [_xavier(inputs, width), nn.ReLU()]
-        )
+        if layers == "hil_serl":
+            built += [nn.Linear(inputs, width), NormTanh(width)]
+        else:
+            norm = [nn.LayerNorm(width, eps=1e-6)] if critic else []
+            built += [_xavier(inputs, width), *norm, nn.ReLU()]
         inputs = width
     return nn.Sequential(*built)
 
@@ -70,6 +72,11 @@ def _xavier(inputs: int, outputs: int) -> nn.Linear:
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def _dense(layers: Layers) -> Callable[[int, int], nn.Linear]:
+    """Return what makes a dense layer, with the weights it starts with."""
+    return nn.Linear if layers == "hil_serl" else _xavier
 
 
 class EnsembleLinear(nn.Module):
@@ -144,12 +151,14 @@ class GripperCritic(nn.Module):
     Source: Luo et al., 2024 (HIL-SERL).
     """
 
-    def __init__(self, encoder: StateEncoder, grippers: int, *, hidden: Sequence[int]) -> None:
+    def __init__(
+        self, encoder: StateEncoder, grippers: int, *, hidden: Sequence[int], layers: Layers = "hil_serl"
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.grippers = grippers
-        self.body = mlp(encoder.size, hidden)
-        self.out = nn.Linear(hidden[-1], grippers * len(CHOICES))
+        self.body = mlp(encoder.size, hidden, layers, critic=True)
+        self.out = _dense(layers)(hidden[-1], grippers * len(CHOICES))
 
     def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
         """Return the Q values (B, G, choices) of all gripper choices."""
@@ -176,9 +185,8 @@ class GaussianActor(nn.Module):
         self.log_std_range: Tensor
         self.encoder = encoder
         self.body = mlp(encoder.size, hidden, layers)
-        dense = nn.Linear if layers == "hil_serl" else _xavier
-        self.mean = dense(hidden[-1], actions)
-        self.log_std = dense(hidden[-1], actions)
+        self.mean = _dense(layers)(hidden[-1], actions)
+        self.log_std = _dense(layers)(hidden[-1], actions)
         if layers == "hil_serl":  # it starts near the middle and narrow, where RLPD's starts wide
             nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
             nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)

@@ -42,9 +42,9 @@ What is the same: state observations, half of each batch of 256 from a million s
 a step after 5,000 random steps, discount .99, the entropy target, the learning rate, the averaged target. What is not:
 
 - **Networks**: "ReLU" are the published ones: 10 critics of 4x512 with ReLU and LayerNorm, an actor without LayerNorm,
-  the mean of all critics as the target, float32 products (TF32). They need a GPU. "tanh" are those of our runs on robots:
-  LayerNorm and tanh behind each layer and behind a trained encoding of 256 or 512, one critic at random as the target,
-  bf16 products on a GPU; 2 of 2x256 learn on one core.
+  the mean of all critics as the target, float32 products (TF32). They need a GPU. "tanh" are those of our runs on
+  robots: LayerNorm and tanh behind each layer and behind a trained encoding of 256 or 512, one critic at random as the
+  target, bf16 products on a GPU; 2 of 2x256 learn on one core.
 - **Observations** are standardised, and the temperature is a softplus instead of an exponential.
 - **Play data**: made anew by OGBench's own oracles with its own settings (`benchmarks/suites/play.py`), a thousand
   episodes of a thousand steps, not OGBench's file.

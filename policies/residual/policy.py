@@ -31,11 +31,15 @@ class CorrectingPolicy(TrainedPolicy):
         self._scale = config.residual_scale
         self.actor = GaussianActor(
             StateEncoder(spec.parts, *shown, head=config.head), self.layout.arm_size, hidden=config.hidden,
-            std_min=config.std_min, std_max=config.std_max,
+            std_min=config.std_min, std_max=config.std_max, layers=config.layers,
         )  # fmt: skip
         self._noise = ExplorationNoise(self.layout.arm_size, config.smooth_ticks)
         plain = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
-        self.gripper = GripperCritic(plain, len(spec.grippers), hidden=config.hidden) if spec.grippers else None
+        self.gripper = (
+            GripperCritic(plain, len(spec.grippers), hidden=config.hidden, layers=config.layers)
+            if spec.grippers
+            else None
+        )
 
     def proposal(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:
         """Return the arms' part of what the base proposes, (B, arm_size), and the proprio that the correction sees."""
@@ -74,7 +78,8 @@ class ResidualPolicy(CorrectingPolicy):
         super().__init__(
             spec, config, (torch.cat([plain[0], torch.zeros(size)]), torch.cat([plain[1], torch.ones(size)]))
         )
-        self.base = GaussianActor(StateEncoder(spec.parts, *plain, head=config.head), size, hidden=config.hidden)
+        encoder = StateEncoder(spec.parts, *plain, head=config.head)
+        self.base = GaussianActor(encoder, size, hidden=config.hidden, layers=config.layers)
 
     @torch.no_grad()
     def proposal(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:

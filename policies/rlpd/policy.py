@@ -76,7 +76,11 @@ class RLPDPolicy(TrainedPolicy):
             std_max=config.std_max,
             layers=config.layers,
         )
-        self.gripper = GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
+        self.gripper = (
+            GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden, layers=config.layers)
+            if spec.grippers
+            else None
+        )
         self._noise = ExplorationNoise(self.layout.arm_size, config.smooth_ticks)
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from policies.encoders.activation import NormTanh
 from policies.learner import LearnerSpec, TensorBatch, WatchesEpisodes
 from policies.registry import ALGORITHMS
+from policies.rlpd.config import RLPDConfig
 from robot_stack.learner.update_loop import Governor
 from tests.policies.small_task import SPEC, random_batch, through_a_file
 
@@ -270,3 +272,15 @@ def test_every_field_is_read(name: str) -> None:
     source += inspect.getsource(config.sampling.fget).replace("self.", "config.")
     unread = [field for field in own_fields(name) if not re.search(rf"\bconfig\.{field}\b", source)]
     assert not unread
+
+
+@pytest.mark.parametrize("name", sorted(name for name, one in ALGORITHMS.items() if issubclass(one.config, RLPDConfig)))
+def test_rlpd_and_its_neighbours_have_the_layers_that_they_are_told_to(name: str) -> None:
+    """Only the guide of jump-start keeps its own: it is a clone as `bc` makes it."""
+    made = make(name, TWO_ARMS, layers="rlpd", head=0, subset_mean=True)
+    own = getattr(made, "_rlpd", made)
+    for part in (own.policy, own.critic, own.target):
+        assert not [module for module in part.modules() if isinstance(module, NormTanh)]
+    for number in range(8):
+        metrics = made.update(batch(number, sized(name, TWO_ARMS)))
+        assert all(torch.isfinite(value) for value in metrics.values())
