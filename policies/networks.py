@@ -20,8 +20,12 @@ from policies.encoders.trunk import FeaturePart
 from policies.precision import exactly
 
 Layers = Literal["hil_serl", "rlpd"]
-"""What stands behind each dense layer: LayerNorm and tanh, as in HIL-SERL (arXiv:2410.21845), or ReLU, with LayerNorm
-before it in the critics alone, as in RLPD (arXiv:2302.02948)."""
+"""What stands behind each dense layer, and with which weights it starts.
+
+`hil_serl`: LayerNorm and tanh (arXiv:2410.21845); an actor starts near the middle and narrow. `rlpd`: ReLU, with
+LayerNorm before it in the critics alone (arXiv:2302.02948); weights start as Xavier's uniform says and biases at 0, so
+that an actor starts with a standard deviation of about 1 before the squash.
+"""
 
 
 class StateEncoder(nn.Module):
@@ -54,7 +58,11 @@ class StateEncoder(nn.Module):
 
 
 def mlp(inputs: int, hidden: Sequence[int], layers: Layers = "hil_serl", *, critic: bool = False) -> nn.Sequential:
-    """Build an MLP of a dense layer per hidden width, with what `Layers` says behind it."""
+    """Build an MLP of a dense layer per hidden width, with what `Layers` says behind it.
+
+    Args:
+        critic: Whether it is a critic's, which has LayerNorm with either kind of layers.
+    """
     built: list[nn.Module] = []
     for width in hidden:
         if layers == "hil_serl":
@@ -75,7 +83,7 @@ def _xavier(inputs: int, outputs: int) -> nn.Linear:
 
 
 def _dense(layers: Layers) -> Callable[[int, int], nn.Linear]:
-    """Return what makes a dense layer, with the weights it starts with."""
+    """Return the constructor of a dense layer that starts as `Layers` says."""
     return nn.Linear if layers == "hil_serl" else _xavier
 
 
@@ -189,6 +197,7 @@ class GaussianActor(nn.Module):
         self.log_std = _dense(layers)(hidden[-1], actions)
         if layers == "hil_serl":  # it starts near the middle and narrow, where RLPD's starts wide
             nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
+            nn.init.zeros_(self.mean.bias)
             nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
             nn.init.constant_(self.log_std.bias, -2.5)
         self.register_buffer("log_std_range", torch.tensor([math.log(std_min), math.log(std_max)]))

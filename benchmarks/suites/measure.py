@@ -2,9 +2,9 @@
 
 Run: make bench-suites [SMOKE=1], or python -m benchmarks.suites [--seeds 0 1 2] [--only TASK ...] [--chunks 1 5]
 [--steps 200000] [--networks published --device cuda]. Writes SUITES.md and suites.json. With the small networks each
-run takes an hour on a core for 200,000 steps; those of the published size need a GPU. Evaluations are kept as they
-come, and the next call does the runs that are not finished, from their start. SMOKE=1 is one run of 100,000 steps:
-puzzle-3x3-4 with decisions of 5 steps.
+run takes an hour on a core for 200,000 steps; the published ones, and `wide`, which are our own as wide, need a GPU.
+Evaluations are kept as they come, and the next call does the runs that are not finished, from their start. SMOKE=1 is
+one run of 100,000 steps: puzzle-3x3-4 with decisions of 5 steps.
 
 Where a GPU is rented by the minute, --keep FOLDER trains and puts the policies there instead of evaluating them, and
 --evaluate FOLDER does that later, on any machine, and finds the same successes.
@@ -204,7 +204,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(ogbench.TASKS), default=list(ogbench.TASKS))
     parser.add_argument("--chunks", type=int, nargs="+", choices=CHUNKS, default=list(CHUNKS))
     parser.add_argument("--steps", type=int, default=STEPS, help="online steps of each run")
-    parser.add_argument("--networks", choices=list(ogbench.NETWORKS), default="small", help="which")
+    parser.add_argument(
+        "--networks", choices=list(ogbench.NETWORKS), default="small", help="of the critics and the actor"
+    )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where they are trained")
     parser.add_argument("--eval-every", type=int, default=ogbench.EVAL_EVERY, help="steps between evaluations")
     parser.add_argument("--data", type=Path, default=Path("build/suites"), help="where play data lies, or is made")

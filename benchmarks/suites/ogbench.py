@@ -6,9 +6,12 @@ of each batch of 256 from a million steps of play and half online, one update a 
 is done; in cube-double the published runs count the cubes that are not yet in place instead, and ours do not. Networks
 and target are the published ones, 10 critics of 4x512 with LayerNorm and ReLU of which the mean is the target, or,
 where one core has to do, those of our runs on robots: 2 critics of 2x256 with LayerNorm and tanh, of which one drawn at
-random is the target. Other deviations, all of them: observations are standardised; the temperature is a softplus and
-not an exponential; the play is made anew by OGBench's oracles (`benchmarks.suites.play`), where theirs is OGBench's
-file.
+random is the target. Other deviations: observations are standardised, and clipped at five deviations; the temperature
+is a softplus and not an exponential, standard deviations are 1e-5 to 5 where theirs are e^-20 to e^2; an update steps
+critics, actor and temperature one after the other where theirs steps them at once; an action is of a policy that is one
+update older; chunks in which the task is done before their end are learned from, where the published program leaves
+them out of its online half, and play is cut where it passes through success; every evaluation has the same 50 starts;
+the play is made anew by OGBench's oracles (`benchmarks.suites.play`), where theirs is OGBench's file.
 """
 
 from __future__ import annotations
@@ -139,11 +142,10 @@ def train(
     Args:
         chunk: Steps that one decision covers.
         data: Folder of the play data of all domains.
-        networks: Which.
+        networks: A key of `NETWORKS`.
         device: Where they are trained.
         keep: Given the policy's network before each evaluation.
     """
-    torch.set_float32_matmul_precision("high")  # TF32 on a GPU, as the published program has it there
     folder = data / task.domain
     make_shards(task.domain, folder, shards=shards, episodes=shard_episodes)
     environment = gymnasium.make(task.environment)
@@ -162,12 +164,15 @@ def train(
     )
     config = settings(chunk, networks)
     beside = EnvironmentProcess(partial(make_environment, task.environment))
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = not config.bf16  # as the published program has it on a GPU
     try:
         training = LockstepTraining(
             GymnasiumCell(beside), config, budget, seed=seed, rule=RULE, prior=prior, device=device, beside=beside
         )
         training.run(say, keep=keep)
     finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
         beside.close()
 
 

@@ -38,7 +38,8 @@ class RLPDConfig(BaseModel):
     hidden: tuple[int, ...] = (256, 256)
     head: int = Field(64, ge=0, le=512, description="width of each trained head; 0 for none")
     layers: Layers = Field(
-        "hil_serl", description="hil_serl: LayerNorm and tanh; rlpd: ReLU, with LayerNorm in the critics alone"
+        "hil_serl",
+        description="hil_serl: LayerNorm, tanh; rlpd: ReLU, LayerNorm in the critics alone, an actor that starts wide",
     )
     bf16: bool = Field(True, description="matrix products in bf16 where the processor multiplies those faster")
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
@@ -64,6 +65,13 @@ class RLPDConfig(BaseModel):
     gripper_margin: float = Field(
         0.05, ge=0.0, le=1.0, description="by which an operator's choice of a discrete gripper is valued above others"
     )
+
+    @field_validator("head")
+    @classmethod
+    def _none_or_wide_enough(cls, head: int) -> int:
+        if 0 < head < 8:
+            raise ValueError(f"head is {head}, must be 0 for none, or 8 to 512; widen it")
+        return head
 
     @field_validator("critic_subset")
     @classmethod

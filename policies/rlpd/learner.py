@@ -33,7 +33,7 @@ class UpdateInputs:
 
     Attributes:
         next_noise: Of the action at o', standard normal, shape (B, arm_size).
-        subset: Critics that the target's minimum runs over, int64.
+        subset: Critics that the target's minimum or mean runs over, int64.
         noise: Of the action at o, like `next_noise`; None where the actor is not updated.
         bc_weight: Of imitation in the actor's loss, shape ().
         uniform: N uniform actions for each of the R contrasted rows, in [-1, 1], shape (N * R, arm_size); None without
@@ -316,7 +316,9 @@ class RLPDLearner:
 
     def critic_snapshot(self) -> CriticSnapshot:
         """Copy the critic as it is now, to be asked later about what it has not been trained on."""
-        return CriticSnapshot(self.layout, self.policy, self.critic, self.target, self.vision)
+        return CriticSnapshot(
+            self.layout, self.policy, self.critic, self.target, self.vision, mean=self.config.subset_mean
+        )
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of the published average of the policy, by name."""

@@ -23,15 +23,25 @@ Module = TypeVar("Module", bound=nn.Module)
 class CriticSnapshot:
     """A copy of RLPD's critic, with the policy and the target critic of its TD error; implements `AskedCritic`.
 
+    Args:
+        mean: Whether the target is the critics' mean instead of their minimum.
+
     Values are computed in float32 also where updates are not: actions differ by less than bf16 resolves.
     """
 
     values_discrete_grippers = False
 
     def __init__(
-        self, layout: ActionLayout, policy: TrainedPolicy, critic: Critic, target: Critic, vision: Vision
+        self,
+        layout: ActionLayout,
+        policy: TrainedPolicy,
+        critic: Critic,
+        target: Critic,
+        vision: Vision,
+        *,
+        mean: bool,
     ) -> None:
-        self._layout = layout
+        self._layout, self._mean = layout, mean
         self._policy, self._critic = _copied(policy), _copied(critic)
         self._target, self._vision = _copied(target), _copied(vision)
 
@@ -43,14 +53,17 @@ class CriticSnapshot:
 
     @torch.no_grad()
     def targets(self, batch: TensorBatch, rng: torch.Generator) -> Tensor:
-        """Return the Bellman target of each row, (B,), with the minimum over all target critics; `rng` draws a'."""
+        """Return the Bellman target of each row, (B,), with the minimum, or mean, of all target critics.
+
+        `rng` draws a'.
+        """
         seen = self._vision.see(batch)
         noise = torch.randn(len(batch.reward), self._layout.arm_size, generator=rng)
         device = str(batch.reward.device)
         action, _, _ = self._policy.sample(seen.following, batch.next_proprio, upload(noise, device))
         next_q = self._target(seen.target, batch.next_proprio, action)
         everyone = torch.arange(self._target.members, device=batch.reward.device)
-        return losses.td_target(batch.reward, batch.discount, next_q, everyone)
+        return losses.td_target(batch.reward, batch.discount, next_q, everyone, mean=self._mean)
 
 
 def _copied(module: Module) -> Module:

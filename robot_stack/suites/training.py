@@ -79,7 +79,7 @@ class Progress:
         online_steps: Made so far.
         updates: Made so far.
         seconds: Since training began, evaluations included.
-        trained_episodes: Episodes of online training since the last `Progress`.
+        trained_episodes: Episodes of online training since the last `Progress`, random and shortened ones too.
         trained_successes: Of these.
     """
 
@@ -186,7 +186,7 @@ class LockstepTraining:
         def measure() -> None:
             progress = self._progress(policy.version)
             keep(progress, learner.published)
-            successes = self.evaluate(policy.network())
+            successes = self.evaluate(copy.deepcopy(policy.network()))
             told = asdict(progress) | {"seconds": time.monotonic() - self._started_s}
             found.append(Evaluated(**told, successes=successes, episodes=budget.eval_episodes))
             say(found[-1])

@@ -141,22 +141,41 @@ def test_critics_with_layers_of_rlpd_are_separate_networks_of_dense_layernorm_an
         torch.testing.assert_close((x @ critic.out.weight[member] + critic.out.bias[member])[:, 0], q)
 
 
-def test_an_actor_with_layers_of_rlpd_has_no_norm_and_starts_wide() -> None:
+def test_an_actor_with_layers_of_rlpd_is_dense_and_relu_and_starts_wide() -> None:
     torch.manual_seed(0)
     plain = StateEncoder(SPEC.parts, SPEC.proprio_mean, SPEC.proprio_std, head=0)
-    module = GaussianActor(plain, ACTIONS, hidden=(16, 16), std_min=1e-5, std_max=5.0, layers="rlpd")
-    assert not [layer for layer in module.modules() if isinstance(layer, nn.LayerNorm)]
+    module = GaussianActor(plain, ACTIONS, hidden=(16, 12), std_min=1e-5, std_max=5.0, layers="rlpd")
     batch = random_batch(0)
-    _, log_std = module(batch.features, batch.proprio)
+    x = plain(batch.features, batch.proprio)
+    for dense in module.body[::2]:
+        x = (x @ dense.weight.T + dense.bias).relu()  # type: ignore[union-attr, operator]
+    mean, log_std = module(batch.features, batch.proprio)
+    torch.testing.assert_close(mean, x @ module.mean.weight.T)
+    torch.testing.assert_close(log_std, x @ module.log_std.weight.T)
     assert 0.3 < float(log_std.detach().exp().mean()) < 3
-    with pytest.raises(AssertionError):
-        torch.testing.assert_close(
-            module(batch.features, 2 * batch.proprio)[0], module(batch.features, batch.proprio)[0]
-        )
 
 
-@pytest.mark.parametrize("layer", [EnsembleLinear(2, 300, 100, "rlpd").weight[0], mlp(300, (100,), "rlpd")[0].weight])
-def test_dense_layers_of_rlpd_start_as_xavier_uniform_says(layer: torch.Tensor) -> None:
+def test_an_actor_starts_near_the_middle_and_narrow_unless_told_otherwise() -> None:
+    module = GaussianActor(encoder(), ACTIONS, hidden=(16,), std_min=0.02, std_max=0.5)
+    assert not module.mean.bias.any()
+    assert (module.log_std.bias == -2.5).all()
+    assert max(float(layer.weight.detach().abs().max()) for layer in (module.mean, module.log_std)) <= 1e-2
+
+
+def test_dense_layers_of_rlpd_start_as_xavier_uniform_says() -> None:
+    torch.manual_seed(0)
+    ensemble, alone = EnsembleLinear(2, 300, 100, "rlpd"), mlp(300, (100,), "rlpd")[0]
     bound = np.sqrt(6 / 400)
-    assert bound * 0.99 < float(layer.abs().max()) <= bound
-    assert float(layer.detach().std()) == pytest.approx(bound / np.sqrt(3), rel=0.02)
+    for weight in (ensemble.weight.detach()[0], ensemble.weight.detach()[1], alone.weight.detach()):
+        assert bound * 0.99 < float(weight.abs().max()) <= bound
+        assert float(weight.std()) == pytest.approx(bound / np.sqrt(3), rel=0.02)
+    assert not ensemble.bias.any()
+    assert not alone.bias.any()
+
+
+def test_a_head_of_nothing_leaves_the_features_as_they_are() -> None:
+    plain, batch = StateEncoder(SPEC.parts, SPEC.proprio_mean, SPEC.proprio_std, head=0), random_batch(0)
+    state = plain(batch.features, batch.proprio)
+    known = ((batch.proprio - SPEC.proprio_mean) / SPEC.proprio_std).clamp(-5, 5)
+    assert plain.size == FEATURES + PROPRIO
+    torch.testing.assert_close(state, torch.cat([batch.features.to(known.dtype), known], dim=1))

@@ -355,3 +355,22 @@ def test_acting_parameters_are_the_actors_weights_in_half_precision_and_its_cons
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RLPDConfig(**wrong)
+
+
+def test_a_snapshot_has_the_target_that_is_trained_on() -> None:
+    for mean in (False, True):
+        made = trained(3, subset_mean=mean, critic_subset=3)
+        batch = random_batch(9)
+        targets = made.critic_snapshot().targets(batch, torch.Generator().manual_seed(1))
+        noise = torch.randn(len(batch.reward), made.layout.arm_size, generator=torch.Generator().manual_seed(1))
+        with torch.no_grad():
+            action, _, _ = made.policy.sample(batch.next_features, batch.next_proprio, noise)
+            each = made.target(batch.next_features, batch.next_proprio, action)
+        chosen = each.mean(dim=0) if mean else each.min(dim=0).values
+        torch.testing.assert_close(targets, batch.reward + batch.discount * chosen)
+
+
+@pytest.mark.parametrize("head", [1, 7, -1])
+def test_a_head_is_wide_enough_or_none(head: int) -> None:
+    with pytest.raises(ValueError, match="head"):
+        RLPDConfig(head=head)

@@ -284,8 +284,9 @@ def test_networks_are_those_asked_for_and_everything_else_is_the_same() -> None:
     small, wide, published = (ogbench.settings(5, name) for name in ogbench.NETWORKS)
     assert (small.critics, small.hidden, small.layers) == (2, (256, 256), "hil_serl")
     assert (wide.critics, wide.hidden, wide.layers) == (10, (512,) * 4, "hil_serl")
+    assert {(one.critic_subset, one.subset_mean, one.bf16) for one in (small, wide)} == {(1, False, True)}
     assert (published.critics, published.hidden, published.layers) == (10, (512,) * 4, "rlpd")
-    assert (published.critic_subset, published.subset_mean, published.head) == (10, True, 0)
+    assert (published.critic_subset, published.subset_mean, published.head, published.bf16) == (10, True, 0, False)
     same = set(ogbench.NETWORKS["published"])
     assert small.model_dump(exclude=same) == wide.model_dump(exclude=same) == published.model_dump(exclude=same)
 
