@@ -48,11 +48,12 @@ a step after 5,000 random steps, discount .99, the entropy target, the learning 
 - **Updates**: observations are standardised and clipped at five deviations; the temperature is a softplus instead of an
   exponential; standard deviations are 1e-5 to 5 instead of e^-20 to e^2; critics, actor and temperature step one after
   the other instead of at once; an action is of a policy that is one update older.
-- **Ends**: chunks in which the task is done before their end are learned from, where the published program leaves them out
-  of its online half; play is cut where it passes through success.
+- **Ends**: chunks in which the task is done before their end are learned from, where the published program leaves them
+  out of its online half; play is cut where it passes through success.
 - **Play data**: made anew by OGBench's own oracles with its own settings (`benchmarks/suites/play.py`), a thousand
   episodes of a thousand steps, not OGBench's file.
-- **Evaluation**: as "evaluated" says; the published runs sample. All evaluations have the same 50 starts, on every seed.
+- **Evaluation**: as "evaluated" says; the published runs sample. All evaluations have the same 50 starts, on every
+  seed.
 - **cube-double**: our reward is -1 until the task is done; theirs counts the cubes that are not in place, which tells
   more. The four other rows have the same reward.
 
@@ -68,9 +69,9 @@ was run on our play data, puzzle-3x3-4 with chunk 5, one seed each, 20 evaluatio
 | 10 critics of 4x512, published | 1.00 at 100,000 |
 
 So at the size that one core affords the published program fails as ours does, and with its own layers depth and width
-are what it lacks; the play data teach the task. Two changes of ours towards it at that size, one run each, did not help:
-LayerNorm and ReLU without a trained encoding, 0 of 20 after 40,000 steps; the minimum of both critics instead of one at
-random, 0 of 20 after 60,000.
+are what it lacks; the play data teach the task. Two changes of ours towards it at that size, one run each, did not
+help: LayerNorm and ReLU without a trained encoding, 0 of 20 after 40,000 steps; the minimum of both critics instead of
+one at random, 0 of 20 after 60,000.
 
 ## Our program with the published networks
 
@@ -98,11 +99,11 @@ Of 50 episodes with the policy's mean succeeded:
 | puzzle-3x3-4, 2 | 0 | | 0 | | | |
 | puzzle-3x3-4, 0, anew | 0 | 0 | 0 | 0 | 0 | 1 |
 
-So size was not all that ours lacked. What differs besides was changed in one step: ReLU instead of tanh, no LayerNorm in
-the actor, scales of the LayerNorm for each critic, no trained encoding before the networks, weights that start by
+So size was not all that ours lacked. What differs besides was changed in one step: ReLU instead of tanh, no LayerNorm
+in the actor, scales of the LayerNorm for each critic, no trained encoding before the networks, weights that start by
 Xavier's rule with biases at 0, an actor that starts wide, the mean of all critics as the target instead of one at
-random, TF32 instead of bf16; and the play was rounded another way. Evaluation differs too, and tells in the middle of a
-training: by their mean the policies of the first table succeed 31 and 11 times at 65,000 steps, where with sampled
+random, TF32 instead of bf16; and the play was rounded another way. Evaluation differs too, and tells in the middle of
+a training: by their mean the policies of the first table succeed 31 and 11 times at 65,000 steps, where with sampled
 actions it is 48 and 36, and as often as these, 50 and 49, at 100,000.
 """
 METAWORLD = """
