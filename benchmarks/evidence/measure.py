@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.evidence.conditions import CONDITIONS, FIRST
 from benchmarks.evidence.runs import EvidenceRuns
-from benchmarks.evidence.table import MixedSettings, document, draw, refuse_mixed, table
+from benchmarks.evidence.table import MixedSettings, differences, document, draw, refuse_mixed, table
 from benchmarks.learning.comparison import FOLDER, IMAGES, Result
 from robot_stack.disk.durable import write_durable
 
@@ -72,7 +72,7 @@ def wanted(seeds: Sequence[int], names: Sequence[str]) -> Iterator[tuple[str, in
 def twin(identity: Result, done: Sequence[Result]) -> Result | None:
     """The run that was measured with the same settings and seed under another name, under this one; None without."""
     same = ("seed", "minutes", "settings")
-    found = next((r for r in done if all(r[key] == identity[key] for key in same)), None)
+    found = next((r for r in done if not any(differences(r[key], identity[key]) for key in same)), None)
     return None if found is None else {**found, "condition": identity["condition"]}
 
 

@@ -21,6 +21,8 @@ from matplotlib import pyplot as plt
 
 Z95 = 1.959964
 OF_ALL = "advantage_rank_correlation"
+LATER_SETTINGS = {"layers": "hil_serl", "subset_mean": False, "bf16": True}
+"""Settings of algorithms that earlier results do not name, with the values that they had there."""
 
 
 class MixedSettings(Exception):
@@ -47,10 +49,15 @@ def refuse_mixed(results: Sequence[Result]) -> None:
 
 
 def differences(one: Any, other: Any, key: str = "") -> str:
-    """The values that differ between two trees of plain values, `key: one | other`; a null may as well be absent."""
+    """The values that differ between two trees of plain values, `key: one | other`.
+
+    A null may as well be absent, and so may a later setting with the value that it had before it was one.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         inner = (
-            differences(one.get(name), other.get(name), f"{key}.{name}".lstrip("."))
+            differences(
+                *(each.get(name, LATER_SETTINGS.get(name)) for each in (one, other)), f"{key}.{name}".lstrip(".")
+            )
             for name in sorted(one.keys() | other.keys())
         )
         return ", ".join(text for text in inner if text)

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.evidence.conditions import CONDITIONS, FIRST, OPERATORS
 from benchmarks.evidence.measure import measure_missing, read, wanted, write
 from benchmarks.evidence.runs import EvidenceRuns, commit, defaults_of, resolve, settings_of
-from benchmarks.evidence.table import MixedSettings, document, mean_interval, pooled, refuse_mixed, table
+from benchmarks.evidence.table import MixedSettings, differences, document, mean_interval, pooled, refuse_mixed, table
 from benchmarks.evidence.targets import targets
 from benchmarks.learning.comparison import FOLDER, Result
 
@@ -210,6 +210,13 @@ def test_without_q_and_hg_dagger_have_the_updates_and_the_average_of_what_is_shi
 
 def test_the_commit_is_named() -> None:
     assert len(commit().rstrip("+")) == 12
+
+
+def test_a_later_setting_with_the_value_it_always_had_is_no_difference() -> None:
+    before: dict[str, object] = {"settings": {"utd": 8.0}}
+    assert not differences(before, {"settings": {"utd": 8.0, "layers": "hil_serl", "bf16": True}})
+    assert differences(before, {"settings": {"utd": 8.0, "layers": "rlpd"}}) == "settings.layers: 'hil_serl' | 'rlpd'"
+    assert differences({"settings": {"utd": 8.0, "layers": "rlpd"}}, before) == "settings.layers: 'rlpd' | 'hil_serl'"
 
 
 @pytest.mark.parametrize("name", ["full", "without_q"])
