@@ -26,6 +26,8 @@ from robot_stack.types.errors import ConfigError
 
 PATIENCE_S = 20.0
 """A device may need seconds to open; exposure then settles for some frames."""
+START_S = 60.0
+"""A process that has said nothing yet is still starting, on a busy machine for longer than a device needs."""
 LAST = "policy.png"
 
 
@@ -35,13 +37,13 @@ def run(
     """Take pictures of one camera; returns the exit code."""
     resolved = load_run(name, overrides, root)
     config = _camera(resolved, camera)
-    say(f"waiting for camera {camera}, at most {PATIENCE_S:g} s")
+    say(f"waiting for camera {camera}, at most {PATIENCE_S:g} s once its process has started")
     with tempfile.TemporaryDirectory() as folder:
         said = _photograph(resolved, camera, Path(folder))
         if not (Path(folder) / LAST).exists():
             if said:
                 say(said)
-            say(f"camera {camera} has shown nothing within {PATIENCE_S:g} s; mend that, then the same again")
+            say(f"camera {camera} has shown nothing; mend that, then the same again")
             return 1
         _write(out, camera, config, Path(folder))
     return 0
@@ -63,8 +65,11 @@ def _photograph(resolved: ResolvedRun, camera: str, folder: Path) -> str:
         command = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where, "--camera", camera]
         with subprocess.Popen([*command, "--pictures", str(folder)], env=ready.environment, stderr=said) as process:
             try:
-                deadline_s = time.monotonic() + PATIENCE_S
-                while not (folder / LAST).exists() and process.poll() is None and time.monotonic() < deadline_s:
+                begun_s = time.monotonic()
+                while not (folder / LAST).exists() and process.poll() is None:
+                    has_spoken = (folder / "said").stat().st_size > 0
+                    if time.monotonic() - begun_s > (PATIENCE_S if has_spoken else START_S):
+                        break
                     time.sleep(0.05)
             finally:
                 process.terminate()
