@@ -92,8 +92,9 @@ class EnsembleLinear(nn.Module):
 
     def __init__(self, members: int, inputs: int, outputs: int, layers: Layers = "hil_serl") -> None:
         super().__init__()
-        bound, shift = 1 / math.sqrt(inputs), 1 / math.sqrt(inputs)
-        if layers == "rlpd":
+        if layers == "hil_serl":
+            bound = shift = 1 / math.sqrt(inputs)
+        else:
             bound, shift = math.sqrt(6 / (inputs + outputs)), 0.0
         self.weight = nn.Parameter(torch.empty(members, inputs, outputs).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-shift, shift))
@@ -112,7 +113,7 @@ class EnsembleNormReLU(nn.Module):
         self.bias = nn.Parameter(torch.zeros(members, 1, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise, scale and cut off below 0."""
+        """Normalise and scale each row, and set to 0 what is below it."""
         normed = functional.layer_norm(x, x.shape[-1:], eps=1e-6)
         return torch.addcmul(self.bias, normed.to(self.weight.dtype), self.weight).relu()
 

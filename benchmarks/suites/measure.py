@@ -204,9 +204,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(ogbench.TASKS), default=list(ogbench.TASKS))
     parser.add_argument("--chunks", type=int, nargs="+", choices=CHUNKS, default=list(CHUNKS))
     parser.add_argument("--steps", type=int, default=STEPS, help="online steps of each run")
-    parser.add_argument(
-        "--networks", choices=list(ogbench.NETWORKS), default="small", help="of the critics and the actor"
-    )
+    parser.add_argument("--networks", choices=list(ogbench.NETWORKS), default="small", help="small for one core")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where they are trained")
     parser.add_argument("--eval-every", type=int, default=ogbench.EVAL_EVERY, help="steps between evaluations")
     parser.add_argument("--data", type=Path, default=Path("build/suites"), help="where play data lies, or is made")
