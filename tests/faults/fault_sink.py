@@ -49,7 +49,7 @@ from robot_stack.nodes.conversion import (
     twist_to_msg,
 )
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
-from robot_stack.types.command import Mode
+from robot_stack.types.command import MOVING_MODES, Mode
 from robot_stack.types.reason import Fault
 from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.command_log import RecordedLog
@@ -206,7 +206,9 @@ class FaultSink:
         self.until(self.driven, "motion")
 
     def home(self) -> None:
-        """The simulated arm goes back to where it started: inside the box, away from walls."""
+        """The simulated arm jumps back to where it started; not while somebody drives, for no command has moved it."""
+        self.quiet()
+        self.until(lambda: self.mode not in MOVING_MODES, "the end of the motion")
         out = self.out(Header, topics.RESET_REQUEST)
         asked_ns = time.monotonic_ns()
         out.publish(header_of(asked_ns, "0"))

@@ -64,7 +64,6 @@ def bag(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
         sink.until_stamp(sink.now_ns + 300 * MS)
         sink.until(lambda: sink.press("arm") and sink.mode is Mode.POLICY, "POLICY")
         sink.until_stamp(sink.now_ns + 500 * MS)
-        sink.quiet()
         sink.home()
         wanted = [f"/{namespace_of(bench.run)}/{topic}" for topic in COMMANDS]
         sink.until(lambda: all(log.counts[topic] for topic in wanted), "all in the bag", START_S)
