@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from zarr.core.buffer import Buffer
-from zarr.storage import LocalStore
-
-from robot_stack.disk.durable import write_durable
 from robot_stack.types.errors import StoreError
 
 SYNCS_AT_ONCE = 32
@@ -24,26 +19,21 @@ _disk = ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="disk")
 Item = TypeVar("Item")
 
 
+def together(call: Callable[[Item], None], items: Iterable[Item]) -> None:
+    """Call a function that writes files for every item, as many at a time as the disk likes; see `at_once`."""
+    _all([_disk.submit(call, item) for item in items])
+
+
 def at_once(call: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
     """Call a function for every item, several at a time; return once all are done, and raise the first error."""
     with ThreadPoolExecutor(threads, thread_name_prefix="store") as pool:
-        futures = [pool.submit(call, item) for item in items]
-        wait(futures)
+        _all([pool.submit(call, item) for item in items])
+
+
+def _all(futures: list[Future[None]]) -> None:
+    wait(futures)
     for future in futures:
         future.result()
-
-
-class DurableLocalStore(LocalStore):
-    """A zarr directory store whose every chunk and metadata file is fsynced before it is renamed into place."""
-
-    async def _set(self, key: str, value: Buffer, exclusive: bool = False) -> None:
-        if not self._is_open:
-            await self._open()
-        self._check_writable()
-        if exclusive and (self.root / key).exists():
-            raise FileExistsError(self.root / key)
-        content = memoryview(value.as_buffer_like())
-        await asyncio.get_running_loop().run_in_executor(_disk, write_durable, self.root / key, content)
 
 
 class WriterLock:

@@ -1,26 +1,33 @@
 """The writer of one episode: rows are buffered, chunks go to disk on flush, the manifest seals it.
 
+An episode is a zarr group, which zarr reads. What is written is put together here: a file of metadata an array, and a
+file a chunk, compressed by zstd with a checksum behind it. zarr itself takes several times as long to write the many
+small chunks of a flush (benchmarks/episode_writing.py), beside a cell that needs the cores.
+
 Appending touches memory only. A flush writes the chunks that changed, whole and padded, and `source` after the
 others: a step is complete on disk exactly when its source is.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import zarr
+from numcodecs.zstd import Zstd
 from zarr.codecs import Crc32cCodec, ZstdCodec
-from zarr.core.array_spec import ArrayConfigParams
-from zarr.core.sync import sync
-from zarr.storage import LocalStore
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import LocalStore, MemoryStore
 
-from robot_stack.disk.durable import sync_directory
+from robot_stack.disk.durable import sync_directory, write_durable
 from robot_stack.replay.columns import Column, action_row, columns, frame_row
-from robot_stack.replay.durable import DurableLocalStore, at_once
+from robot_stack.replay.durable import together
 from robot_stack.replay.manifest import Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, complete_steps, episode_attributes
 from robot_stack.types.errors import StoreError
@@ -28,8 +35,11 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 
 NEW_PREFIX = ".new-"
-THREADS = 6
-_CONFIG: ArrayConfigParams = {"write_empty_chunks": True}
+METADATA = "zarr.json"
+"""Name of the file by which zarr knows a group or an array."""
+LEVEL = 1
+"""Of zstd."""
+_ZSTD = Zstd(level=LEVEL)
 
 
 class EpisodeWriter:
@@ -43,7 +53,7 @@ class EpisodeWriter:
         self._path = path
         self._columns = columns(spec)
         self._chunk_rows = chunk_rows(spec)
-        self._arrays: dict[str, zarr.Array[Any]] = {}
+        self._reserved = 0
         self._rows = self._empty_rows()
         self._full: list[tuple[int, dict[str, np.ndarray]]] = []
 
@@ -54,11 +64,12 @@ class EpisodeWriter:
         shutil.rmtree(fresh, ignore_errors=True)
         rows = chunk_rows(spec)
         capacity = rows * math.ceil(60.0 * spec.rate_hz / rows)
-        _create_arrays(DurableLocalStore(fresh), header, spec, capacity, capacity)
+        files = _metadata(header, spec, capacity, capacity)
+        together(lambda name: write_durable(fresh / name, files[name]), files)
         fresh.rename(path)
         sync_directory(path.parent)
         writer = cls(path, header, spec)
-        writer._connect()
+        writer._reserved = capacity
         return writer
 
     @classmethod
@@ -70,7 +81,7 @@ class EpisodeWriter:
         """
         writer = cls(path, header, spec)
         try:
-            writer._recover(writer._connect())
+            writer._recover(zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3))
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise StoreError(f"unfinished episode {path.name} is unreadable: {error!r}") from error
         return writer
@@ -106,7 +117,7 @@ class EpisodeWriter:
             raise StoreError(f"end of {self._path.name} is None, must be set before it is sealed")
         self.flush()
         frames = self.next_index
-        self._resize(frames, frames - 1)
+        self._resize(frames, frames - 1)  # for a reader: nothing of it is written any more
         Manifest.seal(self._path, end=self.end, length=frames - 1)
         self.durable = frames - 1
 
@@ -118,59 +129,51 @@ class EpisodeWriter:
         self.end = end
         self.seal()
 
-    def _connect(self) -> zarr.Group:
-        group = zarr.open_group(DurableLocalStore(self._path), mode="r+", zarr_format=3)
-        for column in self._columns:
-            array = group[column.name]
-            if not isinstance(array, zarr.Array):
-                raise TypeError(f"{column.name} is a group, must be an array")
-            self._arrays[column.name] = array.with_config(_CONFIG)
-        return group
-
     def _recover(self, group: zarr.Group) -> None:
+        arrays = {column.name: _array(group, column.name) for column in self._columns}
+        lengths = {array.shape[0] for array in arrays.values()}
+        if len(lengths) == 1:  # else it was killed while it gave them another one
+            self._reserved = min(lengths) // self._chunk_rows * self._chunk_rows
         steps = complete_steps(group)
         chunks = math.ceil(steps / self._chunk_rows)
         first = steps // self._chunk_rows * self._chunk_rows
         for column in self._columns:
             for chunk in range(chunks):
-                key = ".".join(["c", str(chunk), *("0" for _ in column.shape)])
+                key = _chunk_name(column, chunk)
                 if not (self._path / column.name / key).exists():
                     raise StoreError(f"chunk {column.name}/{key} of {self._path.name} is missing, must be there")
-            rows = np.asarray(self._arrays[column.name][:steps])
+            rows = np.asarray(arrays[column.name][:steps])
             self._rows[column.name][: steps - first] = rows[first:]
         self.next_index = steps
         self.durable = steps - 1
 
     def _reserve(self, frames: int) -> None:
-        held = {a.shape[0] for a in self._arrays.values()}
-        if len(held) > 1 or min(held) < frames or min(held) % self._chunk_rows:
+        if self._reserved < frames:
             rows = self._chunk_rows * math.ceil(2 * frames / self._chunk_rows)
             self._resize(rows, rows)
+            self._reserved = rows
 
     def _resize(self, frames: int, actions: int) -> None:
-        """Give the arrays another length, and delete the chunks beyond it.
+        """Give the arrays on disk another length, and delete the chunks beyond it.
 
         Few are there. Array.resize of zarr would ask the disk for each of the hundreds that were never written.
         """
 
         def resize(column: Column) -> None:
-            rows, array = frames if column.per_frame else actions, self._arrays[column.name]
-            if array.shape[0] != rows:
-                for chunk in (self._path / column.name).glob("c.*"):
-                    if int(chunk.name.split(".")[1]) * self._chunk_rows >= rows:
-                        chunk.unlink()
-                sync(array.async_array.resize((rows, *column.shape), delete_outside_chunks=False))
+            rows, folder = frames if column.per_frame else actions, self._path / column.name
+            for chunk in folder.glob("c.*"):
+                if int(chunk.name.split(".")[1]) * self._chunk_rows >= rows:
+                    chunk.unlink()
+            write_durable(folder / METADATA, _array_metadata(column, rows, self._chunk_rows))
 
-        at_once(resize, self._columns, THREADS)
+        together(resize, self._columns)
 
     def _write_chunk(self, chunk: int, rows: dict[str, np.ndarray]) -> None:
-        start = chunk * self._chunk_rows
+        def write(column: Column) -> None:
+            write_durable(self._path / column.name / _chunk_name(column, chunk), _encoded(rows[column.name]))
 
-        def write(name: str) -> None:
-            self._arrays[name][start : start + self._chunk_rows] = rows[name]
-
-        *first, last = [column.name for column in self._columns]
-        at_once(write, first, THREADS)
+        *first, last = self._columns
+        together(write, first)
         write(last)
 
     def _empty_rows(self) -> dict[str, np.ndarray]:
@@ -194,33 +197,79 @@ def write_whole(path: Path, episode: StoredEpisode) -> None:
     if episode.end is None:
         raise StoreError(f"end of {episode.header.episode_id} is None, must be set; leave the episode out")
     frames = len(episode.arrays["stamp_ns"])
-    arrays = _create_arrays(LocalStore(path), episode.header, episode.spec, frames, episode.length, whole=True)
+    files = _metadata(episode.header, episode.spec, frames, episode.length, whole=True)
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
 
-    def write(name: str) -> None:
-        arrays[name].with_config(_CONFIG)[:] = episode.arrays[name]
+    def write(column: Column) -> None:
+        values, rows = episode.arrays[column.name], _rows_of(column, chunk_rows(episode.spec), frames)
+        for chunk, start in enumerate(range(0, len(values), rows)):
+            part = values[start : start + rows]
+            padded = np.full((rows, *column.shape), column.fill, column.dtype)
+            padded[: len(part)] = part
+            (path / column.name / _chunk_name(column, chunk)).write_bytes(_encoded(padded))
 
-    at_once(write, arrays, THREADS)
+    together(write, columns(episode.spec))
     Manifest.seal(path, end=episode.end, length=episode.length)
 
 
-def _create_arrays(
-    store: LocalStore, header: EpisodeHeader, spec: Spec, frames: int, actions: int, *, whole: bool = False
-) -> dict[str, zarr.Array[Any]]:
-    """Create the arrays of an episode.
+def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
+    array = group[name]
+    if not isinstance(array, zarr.Array):
+        raise TypeError(f"{name} is a group, must be an array")
+    return array
+
+
+def _chunk_name(column: Column, chunk: int) -> str:
+    return ".".join(["c", str(chunk), *("0" for _ in column.shape)])
+
+
+def _rows_of(column: Column, short: int, frames: int) -> int:
+    """Return the rows of a chunk in an episode that is written at once: the numbers of all frames share one."""
+    return short if len(column.shape) == 3 else max(short, frames)
+
+
+def _encoded(rows: np.ndarray) -> bytes:
+    """Return a chunk as the codecs of `_of_zarr` have it."""
+    packed = bytes(_ZSTD.encode(np.ascontiguousarray(rows)))
+    checksum: int = google_crc32c.value(packed)
+    return packed + checksum.to_bytes(4, "little")
+
+
+def _metadata(header: EpisodeHeader, spec: Spec, frames: int, actions: int, *, whole: bool = False) -> dict[str, bytes]:
+    """Return the files by which zarr knows an episode and its arrays, by their path: nothing else makes it.
 
     With `whole`, the numbers of all rows share a chunk: few files are quick to copy, verify and read.
     """
     short = chunk_rows(spec)
-    group = zarr.create_group(store, zarr_format=3, attributes=episode_attributes(header, spec))
-    return {
-        column.name: group.create_array(
-            column.name,
-            shape=(frames if column.per_frame else actions, *column.shape),
-            chunks=(short if len(column.shape) == 3 or not whole else max(short, frames), *column.shape),
-            dtype=column.dtype,
-            fill_value=column.fill,
-            compressors=(ZstdCodec(level=1), Crc32cCodec()),
-            chunk_key_encoding={"name": "default", "separator": "."},
-        )
-        for column in columns(spec)
-    }
+    group = {"zarr_format": 3, "node_type": "group", "attributes": episode_attributes(header, spec)}
+    files = {METADATA: json.dumps(group).encode()}
+    for column in columns(spec):
+        chunk = _rows_of(column, short, frames) if whole else short
+        rows = frames if column.per_frame else actions
+        files[f"{column.name}/{METADATA}"] = _array_metadata(column, rows, chunk)
+    return files
+
+
+def _array_metadata(column: Column, rows: int, chunk: int) -> bytes:
+    """Return the metadata of an array of so many rows, of which so many are in a chunk."""
+    grid = {"name": "regular", "configuration": {"chunk_shape": [chunk, *column.shape]}}
+    return json.dumps(_of_zarr(column) | {"shape": [rows, *column.shape], "chunk_grid": grid}).encode()
+
+
+@cache
+def _of_zarr(column: Column) -> dict[str, Any]:
+    """Return what zarr itself writes of such an array."""
+    array = zarr.create_array(
+        MemoryStore(),
+        shape=(1, *column.shape),
+        chunks=(1, *column.shape),
+        dtype=column.dtype,
+        fill_value=column.fill,
+        compressors=(ZstdCodec(level=LEVEL), Crc32cCodec()),
+        chunk_key_encoding={"name": "default", "separator": "."},
+    )
+    written = array.metadata.to_buffer_dict(default_buffer_prototype())[METADATA]
+    told: dict[str, Any] = json.loads(written.to_bytes())
+    return told

@@ -81,6 +81,7 @@ def on_saved(folder: Path, *words: str) -> ResolvedRun:
     return load_run("peg_insert", [*few, base, *words])
 
 
+@pytest.mark.slow
 def test_a_saved_base_by_itself_does_what_its_policy_does(cloned: Path, tmp_path: Path) -> None:
     params = load_params(RunPaths(cloned).policy("policy"))
     few = [word for word in TINY if "algorithm" not in word]

@@ -65,8 +65,8 @@ def test_every_task_has_a_row_of_every_algorithm_with_its_own_operator_and_setti
     assert resolve(drawer, 0, 1.0).run.algorithm.settings["discount"] == 0.99
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", [pytest.param("cable_plug.rlpd", marks=pytest.mark.slow), "cable_plug.bc"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cable_plug.rlpd", "cable_plug.bc"])
 def test_a_task_is_measured_for_real(name: str, tmp_path: Path) -> None:
     tiny = [text for text in TINY if not text.startswith("task.sim")]
     result = EvidenceRuns(tmp_path / "work", 0.05, conditions=conditions(), overrides=tiny, resets=2).measure(name, 0)

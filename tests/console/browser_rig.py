@@ -23,6 +23,16 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on thi
 
 WAIT_MS = 15_000
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 844}
+every_look = pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(WIDE, "light", id="wide-light"),
+        pytest.param(PHONE, "dark", id="phone-dark"),
+        pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.slow),
+        pytest.param(PHONE, "light", id="phone-light", marks=pytest.mark.slow),
+    ],
+)
+"""Both sizes and both schemes; together in `make thorough` alone."""
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 """Folder that screenshots are kept in, for an operator to look at."""
 

@@ -16,7 +16,7 @@ from robot_stack.replay.annotations import MarkLog
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource
 from robot_stack.types.stages import StageMark
-from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, needs_chromium, picture, says, sync_api, until
+from tests.console.browser_rig import WAIT_MS, WIDE, every_look, needs_chromium, picture, says, sync_api, until
 from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, Served, browsing, write_recorded
 from tests.datasets.data_rig import changed, contents, made_episode, made_spec, two_arm_spec, write_folder
 
@@ -421,8 +421,7 @@ def test_a_page_without_the_token_asks_for_it(tmp_path, tab):
         assert TOKEN not in page.url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@every_look
 def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(served, tab, scheme, size):
     package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
     page = tab(served.url, viewport=size, color_scheme=scheme)

@@ -234,7 +234,7 @@ def makers(names: set[str]) -> set[str]:
     ("size", "gap_ms", "count"),
     [
         pytest.param(WIDE, AT_ONCE_MS, 2, id="at_once"),
-        pytest.param(PHONE, LEISURE_MS, 2, id="on_a_phone"),
+        pytest.param(PHONE, LEISURE_MS, 2, id="on_a_phone", marks=pytest.mark.slow),
         pytest.param(WIDE, AT_ONCE_MS, AT_ONCE, id="often_at_once", marks=pytest.mark.slow),
         pytest.param(WIDE, LEISURE_MS, AT_LEISURE, id="often_at_leisure", marks=pytest.mark.slow),
         pytest.param(PHONE, LEISURE_MS, ON_A_PHONE, id="often_on_a_phone", marks=pytest.mark.slow),

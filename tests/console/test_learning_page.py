@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.console.browser_rig import PHONE, WIDE, needs_chromium, says
+from tests.console.browser_rig import every_look, needs_chromium, says
 from tests.console.page_rig import trained
 
 pytestmark = [needs_chromium, pytest.mark.long]
@@ -27,8 +27,7 @@ PAINTED = """() => [...document.querySelectorAll("#learning canvas")].map((canva
     .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0))"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@every_look
 def test_curves_are_drawn_and_nothing_on_the_page_moves(cell, url, tab, size, scheme):
     page = tab(url, viewport=size, color_scheme=scheme)
     says(page, "#seat", "you are the operator")

@@ -21,6 +21,7 @@ from robot_stack.types.command import Mode
 from tests.console.browser_rig import (
     PHONE,
     WIDE,
+    every_look,
     lively,
     look,
     needs_chromium,
@@ -451,8 +452,7 @@ CONTRAST = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@every_look
 def test_all_text_has_contrast_by_day_and_by_night(obedient, tab, scheme, size):
     with served(obedient) as url:
         lively(obedient)
@@ -487,8 +487,7 @@ def test_all_text_has_contrast_by_day_and_by_night(obedient, tab, scheme, size):
             assert not low, (stage, low)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@every_look
 def test_the_rules_of_axe_find_nothing(obedient, tab, scheme, size):
     package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
     axe = (Path(package.__file__).with_name("axe.min.js")).read_text()

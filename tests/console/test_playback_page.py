@@ -12,7 +12,19 @@ import pytest
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
-from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, lively, look, needs_chromium, picture, says, sync_api, until
+from tests.console.browser_rig import (
+    PHONE,
+    WAIT_MS,
+    WIDE,
+    every_look,
+    lively,
+    look,
+    needs_chromium,
+    picture,
+    says,
+    sync_api,
+    until,
+)
 from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, recorded, write_recorded
 from tests.console.page_rig import FakeCell, served
 from tests.console.test_page_trust import BOXES, CONTRAST
@@ -304,8 +316,7 @@ def test_it_needs_the_token_of_the_page(running, tab):
         assert TOKEN not in page.url
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@every_look
 def test_the_rules_of_axe_find_nothing_while_it_is_open(running, address, tab, scheme, size):
     package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
     page = tab(address, viewport=size, color_scheme=scheme)

@@ -15,7 +15,7 @@ from robot_stack.config.feetech import So101Robot
 from robot_stack.config.teleop import GamepadTeleop, So101LeaderTeleop
 from robot_stack.teleop.connected import ConnectedDevice
 from robot_stack.types.surveyed import Surveyed
-from tests.console.browser_rig import PHONE, WIDE, needs_chromium, picture, says, sync_api, until
+from tests.console.browser_rig import PHONE, every_look, needs_chromium, picture, says, sync_api, until
 from tests.console.setup_rig import UR_STANDS, Bench, camera, setting_up, so101_bench, ur_drivers
 
 pytestmark = [needs_chromium, pytest.mark.long]
@@ -414,8 +414,7 @@ def test_beyond_this_machine_the_page_asks_for_its_token(ur_bench, tab):
         sync_api.expect(page.locator("#parts")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@every_look
 def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(ur_bench, tab, scheme, size):
     package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
     with setting_up(ur_bench) as url:

@@ -52,7 +52,7 @@ def ended_twice(folder: Path, first: ResolvedRun, longer: ResolvedRun) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return ended_twice(tmp_path_factory.mktemp("runs") / "both", tiny_run(3), tiny_run(5))
+    return ended_twice(tmp_path_factory.mktemp("runs") / "both", tiny_run(2), tiny_run(3))
 
 
 def test_demonstrations_go_by_turns_and_online_training_begins_where_the_last_episode_left(folder: Path) -> None:

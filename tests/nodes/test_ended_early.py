@@ -40,7 +40,7 @@ def test_nothing_of_a_cell_goes_on_that_was_given_up_while_it_waited(tmp_path: P
     assert not rclpy.ok()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_recorder_that_is_ended_while_it_waits_ends_without_an_abort(
     tmp_path: Path, monkeypatch, number: signal.Signals
 ) -> None:

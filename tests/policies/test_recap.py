@@ -36,7 +36,7 @@ def trained(updates: int = 600, **settings: Any) -> Any:
     return learner
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_better_than_expected_is_played_and_without_the_condition_anything_is() -> None:
     told, not_told = trained(positive_share=0.1), trained(condition_dropout=1.0)
     assert distance(told) < 0.4

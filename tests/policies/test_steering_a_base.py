@@ -223,7 +223,7 @@ def missed_after(updates: int, playing: float) -> float:
     return float(np.sqrt(np.square(base_made(noise.numpy()) - BEST).mean()))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_reward_finds_the_noise_of_which_the_base_makes_the_best_chunk_where_it_is_known_what_was_made_of_it() -> None:
     assert missed_after(0, 2.0) > 0.4
     assert missed_after(800, 2.0) < 0.15

@@ -206,7 +206,7 @@ class Still:
         return np.zeros(5, np.float32)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_help_alone_brings_an_episode_to_its_end_in_time() -> None:
     run = load_run("drawer")
     cell = build_local_cell(run, seed=1)
@@ -221,7 +221,7 @@ def test_help_alone_brings_an_episode_to_its_end_in_time() -> None:
     assert 100 < outcome.human_steps < outcome.steps - 50
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_demonstrations_from_held_out_resets_succeed_in_time(trial: OperatorTrial) -> None:
     attempts = [trial.attempt("reset", number) for number in range(200, 203)]
     assert all(one.success for one in attempts)
@@ -258,7 +258,7 @@ def put(trial: OperatorTrial, *, open_m: float, block_m: tuple[float, float, flo
     ("open_m", "block_m", "begins_with"),
     [
         pytest.param(0.03, None, Stage.OPEN, marks=pytest.mark.slow),
-        (0.062, (0.03, -0.09, 0.017), Stage.FILL),  # beside the open drawer
+        pytest.param(0.062, (0.03, -0.09, 0.017), Stage.FILL, marks=pytest.mark.slow),  # beside the open drawer
         pytest.param(0.062, (-0.03, 0.0, 0.062), Stage.FILL, marks=pytest.mark.slow),  # on top of the cabinet
         (0.062, (0.028, 0.0, 0.02), Stage.CLOSE),
         pytest.param(0.0, (0.10, 0.0, 0.017), Stage.OPEN, marks=pytest.mark.slow),  # before the handle

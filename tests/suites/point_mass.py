@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import gymnasium
@@ -54,6 +55,32 @@ class SeenPointMass(PointMass):
         return {"place": self.place.copy(), "eye": picture}
 
 
+class Flat(PointMass):
+    """The point mass with one box of numbers, and an info of all kinds, its process among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(-1.0, 1.0, (4,), np.float64)
+
+    def reset(self, **asked: Any) -> Any:
+        seen, info = super().reset(**asked)
+        return seen, info | {"process": os.getpid()}
+
+    def step(self, action: np.ndarray) -> Any:
+        *told, info = super().step(action)
+        return (*told, info | {"where": np.arange(3.0), "words": "near", "nested": {"deep": 1}})
+
+    def _seen(self) -> Any:
+        return np.concatenate([self.place, self.goal])
+
+
+class Failing(PointMass):
+    """The point mass, which fails in its first step."""
+
+    def step(self, action: np.ndarray) -> Any:
+        raise ValueError("no such place")
+
+
 class Expert:
     """The expert who looks into the environment for what its observation does not say."""
 
@@ -72,3 +99,8 @@ def straight(seen: dict[str, np.ndarray]) -> np.ndarray:
 
 gymnasium.register("tests/PointMass-v0", entry_point="tests.suites.point_mass:PointMass", max_episode_steps=LONGEST)
 gymnasium.register("tests/SeenPointMass-v0", entry_point=SeenPointMass, max_episode_steps=LONGEST)
+
+
+def make() -> gymnasium.Env[Any, Any]:
+    """The point mass, as a process of its own is told to make it."""
+    return gymnasium.make("tests/PointMass-v0")

@@ -324,7 +324,7 @@ def test_sim_goes_from_demonstrations_to_the_report_without_ros(tmp_path: Path) 
     assert not list(folder.log.glob("safety*"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_actors_named_on_the_command_line_teach_one_learner(tmp_path: Path) -> None:
     resolved = loaded(tmp_path, POINT, training=ASKED["training"] | {"max_episodes": 8})
     folder = RunPaths(tmp_path / "together")

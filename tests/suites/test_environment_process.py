@@ -7,11 +7,9 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
 from policies.learner import TensorBatch
 from policies.rlpd.learner import RLPDLearner
@@ -22,33 +20,10 @@ from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.suites.training import Budget, LockstepTraining
 from robot_stack.types.errors import RobotError
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
-from tests.suites.point_mass import LONGEST, PointMass, straight
+from tests.suites.point_mass import LONGEST, Failing, Flat, make, straight
 from tests.suites.test_training import CONFIG
 
 pytestmark = pytest.mark.long
-
-
-def make() -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("tests/PointMass-v0")
-
-
-class Flat(PointMass):
-    """The point mass with one box of numbers, and an info of all kinds, its process among them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.observation_space = spaces.Box(-1.0, 1.0, (4,), np.float64)
-
-    def reset(self, **asked: Any) -> Any:
-        seen, info = super().reset(**asked)
-        return seen, info | {"process": os.getpid()}
-
-    def step(self, action: np.ndarray) -> Any:
-        *told, info = super().step(action)
-        return (*told, info | {"where": np.arange(3.0), "words": "near", "nested": {"deep": 1}})
-
-    def _seen(self) -> Any:
-        return np.concatenate([self.place, self.goal])
 
 
 @pytest.fixture(scope="module")
@@ -122,13 +97,6 @@ def test_a_process_that_was_killed_is_named_and_ends_the_episode_as_a_fault() ->
             process.reset(seed=1)
     finally:
         process.close()
-
-
-class Failing(PointMass):
-    """The point mass, which fails in its first step."""
-
-    def step(self, action: np.ndarray) -> Any:
-        raise ValueError("no such place")
 
 
 def test_an_environment_that_fails_is_quoted_and_asked_no_more() -> None:

@@ -50,6 +50,7 @@ def train(
     return LockstepTraining(cell, config, Budget(**told), seed=0, hindsight=hindsight, device=device).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_success_rises_from_reward_alone(device: str) -> None:
     before, after = train(CONFIG, online_steps=2200, eval_episodes=50, device=device)
