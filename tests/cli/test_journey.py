@@ -22,6 +22,9 @@ from tests.flow.flow_rig import newest, stored, wait_for
 SMALL = (
     "cell.dds_domain=77",
     "cell.console.address=127.0.0.1:0",
+    "safety.rate_hz=50",  # at half the rates two cores have time to learn beside the cell
+    "cameras.wrist.rate_hz=15",
+    "cameras.front.rate_hz=15",
     "training.demos=2",
     "training.max_episodes=2",
     "training.eval_episodes=3",
