@@ -66,6 +66,7 @@ class EpisodeWriter:
         capacity = rows * math.ceil(60.0 * spec.rate_hz / rows)
         files = _metadata(header, spec, capacity, capacity)
         together(lambda name: write_durable(fresh / name, files[name]), files)
+        sync_directory(fresh)
         fresh.rename(path)
         sync_directory(path.parent)
         writer = cls(path, header, spec)
@@ -148,6 +149,7 @@ class EpisodeWriter:
         self.durable = steps - 1
 
     def _reserve(self, frames: int) -> None:
+        """Give the arrays on disk room for so many frames, and as many again."""
         if self._reserved < frames:
             rows = self._chunk_rows * math.ceil(2 * frames / self._chunk_rows)
             self._resize(rows, rows)
@@ -222,6 +224,7 @@ def _array(group: zarr.Group, name: str) -> zarr.Array[Any]:
 
 
 def _chunk_name(column: Column, chunk: int) -> str:
+    """Return the name of the file of a chunk."""
     return ".".join(["c", str(chunk), *("0" for _ in column.shape)])
 
 

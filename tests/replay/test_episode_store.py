@@ -9,8 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
+from zarr.storage import LocalStore
 
+from robot_stack.replay.columns import columns
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.episode_writer import write_whole
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
@@ -51,6 +55,45 @@ def test_an_episode_reads_back_as_it_was_recorded(tmp_path: Path, actions: int) 
         assert store.durable("000001-a") == actions
         assert store.read("000001-a").header == header_of("000001-a")
         assert_holds(store, "000001-a", steps)
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def assert_as_by_zarr(episode: Path, place: Path) -> None:
+    """Every file of every array is what zarr itself writes of such an array with such values."""
+    group = zarr.open_group(LocalStore(episode, read_only=True), mode="r")
+    names = [column.name for column in columns(SPEC)]
+    assert {path.name for path in episode.iterdir() if path.is_dir()} == set(names)
+    for name in names:
+        array = group[name]
+        assert isinstance(array, zarr.Array)
+        again = zarr.create_array(
+            LocalStore(place / name),
+            shape=array.shape,
+            chunks=array.chunks,
+            dtype=array.dtype,
+            fill_value=array.fill_value,
+            compressors=array.compressors,
+            chunk_key_encoding={"name": "default", "separator": "."},
+            config={"write_empty_chunks": True},
+        )
+        again[:] = array[:]
+        ours, wanted = files_below(episode / name), files_below(place / name)
+        assert json.loads(ours.pop("zarr.json")) == json.loads(wanted.pop("zarr.json"))
+        assert ours == wanted
+
+
+@pytest.mark.parametrize("actions", [0, 1, 10, 25])
+def test_what_is_written_is_what_zarr_writes_to_the_byte(tmp_path: Path, actions: int) -> None:
+    with store_at(tmp_path / "store") as store:
+        record(store, "a", actions)
+        store.flush()
+        whole = store.read("a")
+    assert_as_by_zarr(tmp_path / "store/episodes/a.zarr", tmp_path / "zarr")
+    write_whole(tmp_path / "whole.zarr", whole)
+    assert_as_by_zarr(tmp_path / "whole.zarr", tmp_path / "zarr_whole")
 
 
 def test_flushing_after_every_step_gives_the_same_episode(tmp_path: Path) -> None:
