@@ -25,7 +25,7 @@ from robot_stack.types.names import check_name
 
 INTERRUPTED = 130
 WHICH_POLICY = "policy, best, bc for the imitation baseline, or base for the run's base policy by itself (policy)"
-ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove", "scene"), "cell."), "data": "data."}
+ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove", "rviz", "scene"), "cell."), "data": "data."}
 """Where the modules of a verb lie, if it is not beside this one."""
 
 
@@ -367,6 +367,7 @@ VERBS = {
     "bag": Verb(help="record the live topics of a run that is going on into MCAP files", add=_add_bag),
     "scene": Verb(help="a running cell in three dimensions, in a browser of this machine", add=_add_scene),
     "foxglove": Verb(help="print a layout for Foxglove with the topics of a run's cell", add=_add_run),
+    "rviz": Verb(help="print a configuration for RViz with the topics and frames of a run's cell", add=_add_run),
     "completion": Verb(help="print what lets a shell complete verbs and options", add=_add_completion),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
 }

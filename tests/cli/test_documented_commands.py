@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 """Pages whose commands need each other; test_tutorials.py runs them in order."""
 PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").rglob("*.md")) - set(TUTORIALS.glob("*.md")))]
-NEEDS_NOTHING = ("show", "init", "foxglove", "completion", "certs")
+NEEDS_NOTHING = ("show", "init", "foxglove", "rviz", "completion", "certs")
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|…|\[")
 
 
