@@ -16,17 +16,22 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from benchmarks.tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.replay.columns import action_row, columns, frame_row
+from robot_stack.replay.columns import Column, action_row, columns, frame_row
+from robot_stack.replay.durable import at_once
 from robot_stack.replay.episode_writer import EpisodeWriter, chunk_rows
+from robot_stack.replay.manifest import Manifest
 from robot_stack.types.transition import EndReason, Step
 
 STEPS = 72
+THREADS = 6
 EPISODES, QUICK_EPISODES = 20, 5
 
 
@@ -42,7 +47,7 @@ def ours(path: Path, resolved: ResolvedRun, steps: list[Step]) -> None:
 
 
 def by_zarr(path: Path, resolved: ResolvedRun, steps: list[Step]) -> None:
-    """Write the same arrays and chunks with nothing but zarr."""
+    """Write the same chunks with zarr: whole ones, of several arrays at a time, none asked for in vain."""
     spec = resolved.spec()
     rows, laid_out = chunk_rows(spec), columns(spec)
     group = zarr.create_group(LocalStore(path), zarr_format=3)
@@ -54,21 +59,34 @@ def by_zarr(path: Path, resolved: ResolvedRun, steps: list[Step]) -> None:
             dtype=column.dtype,
             fill_value=column.fill,
             compressors=(ZstdCodec(level=1), Crc32cCodec()),
+            chunk_key_encoding={"name": "default", "separator": "."},
+            config={"write_empty_chunks": True},
         )
         for column in laid_out
     }
     for start in range(0, len(steps), rows):
         part = [frame_row(s.observation) | (action_row(s.action) if s.action else {}) for s in steps[start:][:rows]]
-        for column in laid_out:
-            values = [row[column.name] for row in part if column.name in row]
-            arrays[column.name][start : start + len(values)] = values
-    for column in laid_out:
-        arrays[column.name].resize((len(steps) - (not column.per_frame), *column.shape))
+
+        def write(column: Column, start: int = start, part: list[dict[str, object]] = part) -> None:
+            chunk = np.full((rows, *column.shape), column.fill, column.dtype)
+            for slot, row in enumerate(part):
+                if column.name in row:
+                    chunk[slot] = row[column.name]
+            arrays[column.name][start : start + rows] = chunk
+
+        at_once(write, laid_out, THREADS)
+
+    def trim(column: Column) -> None:
+        shape = (len(steps) - (not column.per_frame), *column.shape)
+        sync(arrays[column.name].async_array.resize(shape, delete_outside_chunks=False))
+
+    at_once(trim, laid_out, THREADS)
+    Manifest.seal(path, end=EndReason.TIMEOUT, length=len(steps) - 1)
 
 
 def measure(quick: bool) -> dict[str, float]:
     """episode_write_ms: of an episode; episode_write_by_zarr: how many times as long zarr takes."""
-    with tempfile.TemporaryDirectory() as place, patch("os.fsync"):
+    with tempfile.TemporaryDirectory() as place, patch("os.fsync", lambda fd: None):
         folder = Path(place)
         resolved = write_run(folder / "run", side_px=64)
         taken: dict[Callable[..., None], list[float]] = {ours: [], by_zarr: []}

@@ -31,7 +31,13 @@ def at_once(call: Callable[[Item], None], items: Iterable[Item], threads: int) -
 
 
 def _all(futures: list[Future[None]]) -> None:
-    wait(futures)
+    try:
+        wait(futures)
+    except BaseException:  # Ctrl-C: nobody may find a file that is still being written
+        for future in futures:
+            future.cancel()
+        wait(futures)
+        raise
     for future in futures:
         future.result()
 

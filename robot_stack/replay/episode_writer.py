@@ -1,8 +1,8 @@
 """The writer of one episode: rows are buffered, chunks go to disk on flush, the manifest seals it.
 
-An episode is a zarr group, which zarr reads. What is written is put together here: a file of metadata an array, and a
-file a chunk, compressed by zstd with a checksum behind it. zarr itself takes several times as long to write the many
-small chunks of a flush (benchmarks/episode_writing.py), beside a cell that needs the cores.
+An episode is a zarr group, which zarr reads. Its files are put together here: one of metadata per array, one per
+chunk, compressed by zstd with a checksum behind it. zarr itself takes several times as long to write an episode of many
+small chunks (benchmarks/episode_writing.py), and the cell beside it needs the cores.
 
 Appending touches memory only. A flush writes the chunks that changed, whole and padded, and `source` after the
 others: a step is complete on disk exactly when its source is.
@@ -118,7 +118,7 @@ class EpisodeWriter:
             raise StoreError(f"end of {self._path.name} is None, must be set before it is sealed")
         self.flush()
         frames = self.next_index
-        self._resize(frames, frames - 1)  # for a reader: nothing of it is written any more
+        self._resize(frames, frames - 1)
         Manifest.seal(self._path, end=self.end, length=frames - 1)
         self.durable = frames - 1
 
@@ -135,6 +135,9 @@ class EpisodeWriter:
         lengths = {array.shape[0] for array in arrays.values()}
         if len(lengths) == 1:  # else it was killed while it gave them another one
             self._reserved = min(lengths) // self._chunk_rows * self._chunk_rows
+        odd = {array.chunks[0] for array in arrays.values()} - {self._chunk_rows}
+        if odd:
+            raise StoreError(f"chunks of {self._path.name} have {odd} rows, must have {self._chunk_rows}")
         steps = complete_steps(group)
         chunks = math.ceil(steps / self._chunk_rows)
         first = steps // self._chunk_rows * self._chunk_rows
@@ -158,7 +161,8 @@ class EpisodeWriter:
     def _resize(self, frames: int, actions: int) -> None:
         """Give the arrays on disk another length, and delete the chunks beyond it.
 
-        Few are there. Array.resize of zarr would ask the disk for each of the hundreds that were never written.
+        `source` comes first: whenever this is killed, no step counts of which the rest is gone. Few chunks are there;
+        Array.resize of zarr would ask the disk for each of the hundreds that were never written.
         """
 
         def resize(column: Column) -> None:
@@ -168,7 +172,9 @@ class EpisodeWriter:
                     chunk.unlink()
             write_durable(folder / METADATA, _array_metadata(column, rows, self._chunk_rows))
 
-        together(resize, self._columns)
+        *others, source = self._columns
+        resize(source)
+        together(resize, others)
 
     def _write_chunk(self, chunk: int, rows: dict[str, np.ndarray]) -> None:
         def write(column: Column) -> None:

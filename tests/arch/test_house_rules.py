@@ -70,7 +70,7 @@ CONTROL = ("robot_stack/control", "robot_stack/sensing")
 RULES: dict[str, tuple[Rule, tuple[str, ...], str, tuple[str, ...]]] = {
     "nothing is pickled": (pickles, CODE, "import pickle", PICKLES),
     "no array is loaded as pickle": (pickles, CODE, "np.load(path, allow_pickle=True)", ("allow_pickle",)),
-    "torch.load reads weights only": (unsafe_loads, CODE, "torch.load(path, weights_only=False)", ("torch.load",)),
+    "torch.load reads weights only": (unsafe_loads, CODE, "torch.load(path, weights_only=False)", ("load",)),
     "nothing waits for a typed answer": (prompts, PACKAGES, "answer = input('go on?')", ("input", "getpass")),
     "control never sleeps": (sleeps, CONTROL, "time.sleep(0.1)", ("sleep",)),
     "no shell is started": (shells, CODE, "subprocess.run(line, shell=True)", ("system", "shell")),

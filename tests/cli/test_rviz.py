@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from ruamel.yaml import YAML
 
+from robot_stack.cli.cell.rviz import configuration
 from robot_stack.cli.main import main
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
@@ -77,14 +78,28 @@ def test_a_simulated_cell_is_drawn_from_the_root_of_its_own_description(
     assert roots == {found["Visualization Manager"]["Global Options"]["Fixed Frame"]}
 
 
-def test_a_real_arm_is_drawn_as_its_driver_describes_it(capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed("fr3_table", capsys)
-    robot = load_run("fr3_table").robot
-    (topic,) = topics_of(found)["RobotModel"]
-    assert topic == getattr(robot.kinematics, "topic", "/robot_description")
-    assert found["Visualization Manager"]["Global Options"]["Fixed Frame"] == robot.base_frame
+@pytest.mark.parametrize(
+    ("kinematics", "wanted"),
+    [
+        (None, "/robot_description"),
+        ("{source: urdf_topic, topic: /left/description, base_link: b, tcp_link: t}", "/left/description"),
+        ("{source: urdf_file, path: arm.urdf, base_link: b, tcp_link: t}", "arm.urdf"),
+    ],
+)
+def test_a_real_arm_is_drawn_by_the_urdf_that_its_robot_file_names(kinematics: str | None, wanted: str) -> None:
+    found = configuration(load_run("fr3_table", [] if kinematics is None else [f"robot.kinematics={kinematics}"]))
+    assert found["Visualization Manager"]["Global Options"]["Fixed Frame"] == load_run("fr3_table").robot.base_frame
     (model,) = [display for display in displays_of(found) if kind_of(display) == "RobotModel"]
-    assert model["Description Topic"]["Durability Policy"] == "Transient Local"
+    if model["Description Source"] == "File":
+        assert model["Description File"] == wanted
+    else:
+        topic = model["Description Topic"]
+        assert (topic["Value"], topic["Durability Policy"]) == (wanted, "Transient Local")
+
+
+def test_no_force_is_shown_of_an_arm_that_measures_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Wrench" in topics_of(printed("fr3_table", capsys))
+    assert "Wrench" not in topics_of(printed("so101_table", capsys))
 
 
 def test_a_cell_without_a_run_is_shown_by_its_name_and_an_unknown_one_refused(

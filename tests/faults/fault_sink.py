@@ -208,7 +208,7 @@ class FaultSink:
     def home(self) -> None:
         """The simulated arm jumps back to where it started; not while somebody drives, for no command has moved it."""
         self.quiet()
-        self.until(lambda: self.mode not in MOVING_MODES, "the end of the motion")
+        self.until(lambda: self.mode not in MOVING_MODES and not self.moving(), "the end of the motion")
         out = self.out(Header, topics.RESET_REQUEST)
         asked_ns = time.monotonic_ns()
         out.publish(header_of(asked_ns, "0"))

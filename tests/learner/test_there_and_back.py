@@ -68,7 +68,7 @@ def test_demonstrations_go_by_turns_and_online_training_begins_where_the_last_ep
 
 
 def test_each_way_has_a_reward_model_of_its_own_which_comes_back_after_a_restart(folder: Path) -> None:
-    resolved, rows = tiny_run(5), read_rows(folder / "metrics.jsonl").rows
+    resolved, rows = tiny_run(3), read_rows(folder / "metrics.jsonl").rows
     (fit, *_) = of_kind(rows, RewardFitRow)
     assert fit.version != fit.others["peg_insert_back"].version
     path = folder / f"progress_{fit.version}.safetensors"

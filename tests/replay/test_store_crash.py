@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from robot_stack.replay import episode_writer, manifest
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+from robot_stack.types.transition import Step
 from tests.replay.recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 
 pytestmark = pytest.mark.long
@@ -74,3 +82,60 @@ def test_kill_minus_nine_loses_nothing_that_was_flushed(tmp_path: Path) -> None:
                 assert store.read(name).length == 31
             assert store.unfinished == ()
             first = int(store.episodes[-1]) + 1
+
+
+class Disk:
+    """A disk that ends after so many writes and removals, as a process does that is killed there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lasts: int) -> None:
+        self._left, self._lock, self.died = lasts, threading.Lock(), False
+        for where, name in ((episode_writer, "write_durable"), (manifest, "write_json"), (Path, "unlink")):
+            monkeypatch.setattr(where, name, self._while_it_lasts(getattr(where, name)))
+
+    def _while_it_lasts(self, call: Callable[..., None]) -> Callable[..., None]:
+        def called(*arguments: Any, **more: Any) -> None:
+            with self._lock:
+                self.died |= self._left == 0
+                if self.died:
+                    raise OSError("killed")
+                self._left -= 1
+            call(*arguments, **more)
+
+        return called
+
+
+def _survives(root: Path, steps: list[Step]) -> None:
+    """What was on disk is there, the episode is closed or can be, and nothing is set aside."""
+    with EpisodeStore(root, small_spec(), TASK) as store:
+        assert store.quarantined == {}
+        if store.unfinished:
+            store.close_unfinished("a")
+        found = list(store.read("a").steps())
+        assert len(found) >= len(steps) - 1
+        for one, other in zip(found[:-1], steps):
+            assert_same_step(one, other)
+
+
+@pytest.mark.parametrize("count", [2, 11, 12, 20, 21])
+def test_a_kill_between_any_two_writes_of_an_episode_that_is_cut_loses_nothing(tmp_path: Path, count: int) -> None:
+    steps = list(steps_of(small_spec(), "a", [Source.POLICY] * count, None))
+    with EpisodeStore(tmp_path / "begun", small_spec(), TASK) as store:
+        store.begin(header_of("a"))
+        for step in steps:
+            store.append(step)
+        store.flush()
+    for lasts in range(200):
+        root = Path(shutil.copytree(tmp_path / "begun", tmp_path / f"{lasts}"))
+        store = EpisodeStore(root, small_spec(), TASK)
+        store.open()
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            disk = Disk(monkeypatch, lasts)
+            with suppress(StoreError):
+                store.close_unfinished("a")
+            copy = Path(shutil.copytree(root, tmp_path / f"{lasts}_after"))
+        store.close()
+        _survives(copy, steps)
+        if not disk.died:
+            break
+    assert lasts > 14, "there was nothing to be killed in"
+    assert not disk.died

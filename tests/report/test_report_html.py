@@ -160,11 +160,11 @@ def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> 
     assert "checkpoint not written: disk is full" in text[text.index("Safety and faults") :]
 
 
-def test_text_from_the_run_cannot_become_markup(own_run: Path) -> None:
-    before = [tag for tag, _ in page_of(own_run).tags].count("script")
+def test_text_from_the_run_cannot_become_markup(own_run: Path, text: str) -> None:
+    before = [tag for tag, _ in Page(text).tags].count("script")
     with (own_run / "a0.jsonl").open("a") as file:
         file.write(json.dumps({"t": 1.0, "kind": "fault", "reason": "<script>alert(1)</script>"}) + "\n")
-    page = page_of(own_run)
+    page = Page(write_report(own_run).read_text(encoding="utf-8"))
     assert "<script>alert(1)</script>" in page.words
     assert [tag for tag, _ in page.tags].count("script") == before
 

@@ -10,8 +10,10 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from robot_stack.cli.run_folder import load_cell
-from robot_stack.config.kinematics import UrdfTopic
+from robot_stack.config.drivers import DriverRobot
+from robot_stack.config.kinematics import UrdfFile, UrdfTopic
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.robot import RobotConfig
 from robot_stack.nodes import topics
 from robot_stack.processes.table import namespace_of
 from robot_stack.types.errors import ConfigError
@@ -19,8 +21,8 @@ from robot_stack.types.errors import ConfigError
 PLUGINS = "rviz_default_plugins/"
 WORLD = "world"
 """Root of the URDF of a simulated cell."""
-ARROW_M_PER_N, ARROW_WIDTH_M = 0.01, 0.02
-"""RViz draws an arrow that is longer than wide: from 2 N on."""
+ARROW_M_PER_N, ARROW_M_PER_NM, ARROW_WIDTH_M = 0.01, 0.1, 0.02
+"""RViz draws an arrow that is longer than wide: from 2 N or 0.2 Nm on."""
 DISTANCE_M = 1.8
 Display = dict[str, Any]
 
@@ -48,15 +50,13 @@ def configuration(resolved: ResolvedRun) -> dict[str, Any]:
     """
     prefix = f"/{namespace_of(resolved)}/"
     names = {arm: topics.ArmNames.of(arm, robot) for arm, robot in resolved.robots.items()}
-    described = dict.fromkeys(_description(resolved, arm, prefix) for arm in names)
+    models = {str(model): model for model in (_robot_model(robot, prefix) for robot in resolved.robots.values())}
     grid = _display("Grid", "Grid", **{"Cell Size": 0.1, "Plane Cell Count": 20})
-    models = [_robot_model(topic) for topic in described]
-    frames = _display("TF", "Frames", **{"Show Names": False, "Marker Scale": 0.3, "Frame Timeout": 15})
+    frames = _display("TF", "Frames", **{"Show Names": False, "Marker Scale": 0.3})
     images = [
         _display("Image", camera, Topic=_topic(prefix + topics.observation(camera))) for camera in resolved.cameras
     ]
-    tools = [display for arm in names for display in _tool(prefix, arm)]
-    simulated = any(robot.backend == "sim" for robot in resolved.robots.values())
+    tools = [display for arm, robot in resolved.robots.items() for display in _tool(prefix, arm, robot)]
     return {
         "Panels": [
             {"Class": "rviz_common/Displays", "Name": "Displays"},
@@ -65,9 +65,9 @@ def configuration(resolved: ResolvedRun) -> dict[str, Any]:
         ],
         "Visualization Manager": {
             "Class": "",
-            "Displays": [grid, *models, frames, *images, *tools],
+            "Displays": [grid, *models.values(), frames, *images, *tools],
             "Enabled": True,
-            "Global Options": {"Fixed Frame": WORLD if simulated else next(iter(names.values())).base},
+            "Global Options": {"Fixed Frame": WORLD if resolved.simulated else next(iter(names.values())).base},
             "Name": "root",
             "Tools": [{"Class": PLUGINS + tool} for tool in ("Interact", "MoveCamera", "Select", "Measure")],
             "Views": {
@@ -84,28 +84,28 @@ def configuration(resolved: ResolvedRun) -> dict[str, Any]:
     }
 
 
-def _description(resolved: ResolvedRun, arm: str, prefix: str) -> str:
-    """Return the topic of the URDF that draws an arm: the simulated cell's, or that of the arm's driver."""
-    robot = resolved.robots[arm]
+def _robot_model(robot: RobotConfig, prefix: str) -> Display:
+    """Return the display of an arm: by the simulated cell's URDF, by its file, or by what its driver publishes."""
+    if isinstance(robot.kinematics, UrdfFile):
+        source = {"Description Source": "File", "Description File": robot.kinematics.path}
+        return _display("RobotModel", robot.kinematics.path, **source)
+    topic = f"/{topics.ROBOT_DESCRIPTION}"
     if robot.backend == "sim":
-        return prefix + topics.ROBOT_DESCRIPTION
-    kinematics = robot.kinematics
-    return kinematics.topic if isinstance(kinematics, UrdfTopic) else f"/{topics.ROBOT_DESCRIPTION}"
-
-
-def _robot_model(topic: str) -> Display:
-    latched = _topic(topic) | {"Durability Policy": "Transient Local"}
+        topic = prefix + topics.ROBOT_DESCRIPTION
+    elif isinstance(robot.kinematics, UrdfTopic):
+        topic = robot.kinematics.topic
+    latched = _topic(topic) | {"Reliability Policy": "Reliable", "Durability Policy": "Transient Local"}
     return _display("RobotModel", topic, **{"Description Source": "Topic", "Description Topic": latched})
 
 
-def _tool(prefix: str, arm: str) -> list[Display]:
+def _tool(prefix: str, arm: str, robot: RobotConfig) -> list[Display]:
     pose, wrench = (_topic(prefix + topics.state_view(arm, view)) for view in ("tcp_pose", "wrench"))
     axes = {"Shape": "Axes", "Axes Length": 0.08, "Axes Radius": 0.006}
-    arrows = {"Force Arrow Scale": ARROW_M_PER_N, "Torque Arrow Scale": ARROW_M_PER_N, "Arrow Width": ARROW_WIDTH_M}
-    return [
-        _display("Pose", f"{arm}: tool", **{"Topic": pose, **axes}),
-        _display("Wrench", f"{arm}: force", **{"Topic": wrench, **arrows}),
-    ]
+    shown = [_display("Pose", f"{arm}: tool", **{"Topic": pose, **axes})]
+    if robot.backend == "sim" or (isinstance(robot, DriverRobot) and robot.wrench is not None):
+        scales = {"Force Arrow Scale": ARROW_M_PER_N, "Torque Arrow Scale": ARROW_M_PER_NM}
+        shown.append(_display("Wrench", f"{arm}: force", **{"Topic": wrench, **scales, "Arrow Width": ARROW_WIDTH_M}))
+    return shown
 
 
 def _display(plugin: str, name: str, **properties: Any) -> Display:
@@ -113,11 +113,11 @@ def _display(plugin: str, name: str, **properties: Any) -> Display:
 
 
 def _topic(name: str) -> dict[str, Any]:
-    """Return the property of a topic that is offered RELIABLE."""
+    """Return the property of a topic of which the newest message is looked at, and no sender waits."""
     return {
         "Value": name,
-        "Depth": 5,
+        "Depth": 1,
         "History Policy": "Keep Last",
-        "Reliability Policy": "Reliable",
+        "Reliability Policy": "Best Effort",
         "Durability Policy": "Volatile",
     }
