@@ -135,9 +135,10 @@ class EpisodeWriter:
         lengths = {array.shape[0] for array in arrays.values()}
         if len(lengths) == 1:  # else it was killed while it gave them another one
             self._reserved = min(lengths) // self._chunk_rows * self._chunk_rows
-        odd = {array.chunks[0] for array in arrays.values()} - {self._chunk_rows}
-        if odd:
-            raise StoreError(f"chunks of {self._path.name} have {odd} rows, must have {self._chunk_rows}")
+        for name, array in arrays.items():
+            if array.chunks[0] != self._chunk_rows:
+                told = f"{array.chunks[0]} rows, must have {self._chunk_rows}"
+                raise StoreError(f"chunks of {name} of {self._path.name} have {told}")
         steps = complete_steps(group)
         chunks = math.ceil(steps / self._chunk_rows)
         first = steps // self._chunk_rows * self._chunk_rows

@@ -96,6 +96,18 @@ def test_what_is_written_is_what_zarr_writes_to_the_byte(tmp_path: Path, actions
     assert_as_by_zarr(tmp_path / "whole.zarr", tmp_path / "zarr_whole")
 
 
+def test_an_unfinished_episode_in_other_chunks_is_set_aside_and_not_written_over(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        record(store, "a", 12, end=None)
+        store.flush()
+    path = tmp_path / "episodes/a.zarr/proprio/zarr.json"
+    told = json.loads(path.read_text())
+    told["chunk_grid"]["configuration"]["chunk_shape"][0] = 5
+    path.write_text(json.dumps(told))
+    with store_at(tmp_path) as store:
+        assert "chunks of proprio of a.zarr have 5 rows, must have 10" in store.quarantined["a"]
+
+
 def test_flushing_after_every_step_gives_the_same_episode(tmp_path: Path) -> None:
     with store_at(tmp_path) as store:
         store.begin(header_of("a"))
