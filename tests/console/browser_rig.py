@@ -22,6 +22,7 @@ from tests.console.page_rig import FakeCell
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
 
 WAIT_MS = 15_000
+sync_api.expect.set_options(timeout=WAIT_MS)  # its own 5 s are not enough for a page beside all other tests
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 844}
 every_look = pytest.mark.parametrize(
     ("size", "scheme"),
@@ -44,11 +45,11 @@ def picture(page, name: str) -> None:
 
 
 def word(page, text: str) -> None:
-    sync_api.expect(page.locator("#word")).to_have_text(text, timeout=WAIT_MS)
+    sync_api.expect(page.locator("#word")).to_have_text(text)
 
 
 def says(page, selector: str, text: str) -> None:
-    sync_api.expect(page.locator(selector)).to_contain_text(text, timeout=WAIT_MS)
+    sync_api.expect(page.locator(selector)).to_contain_text(text)
 
 
 def until(fits: Callable[[], object], what: str, page=None, wait_ms: int = WAIT_MS) -> None:

@@ -71,7 +71,7 @@ def listed(page, ids: list[str]) -> None:
 
 
 def shown(page, text: str) -> None:
-    sync_api.expect(page.locator("#moment")).to_contain_text(text, timeout=WAIT_MS)
+    sync_api.expect(page.locator("#moment")).to_contain_text(text)
 
 
 def open_episode(page, episode_id: str) -> None:
@@ -100,7 +100,7 @@ def test_the_list_is_filtered_and_sorted(served, tab):
     page.click("[data-sort=s] button")
     page.click("[data-sort=s] button")
     listed(page, [ALONE, DEMO, HELPED])
-    sync_api.expect(page.locator("[data-sort=s]")).to_have_attribute("aria-sort", "descending", timeout=WAIT_MS)
+    sync_api.expect(page.locator("[data-sort=s]")).to_have_attribute("aria-sort", "descending")
     page.fill("#f-text", "no such thing")
     says(page, "#shown", "0 of 3 episodes")
 
@@ -215,7 +215,7 @@ def test_a_verdict_is_given_by_its_key_and_undone(served, tab):
     says(page, "#back-in", "2 is failure: written in")
     page.keyboard.press("u")
     says(page, f"tr[data-id='{HELPED}'] .outcome", "success")
-    sync_api.expect(page.locator("#back-in")).to_have_text("", timeout=WAIT_MS)
+    sync_api.expect(page.locator("#back-in")).to_have_text("")
     page.locator("#say button", has_text="discard").click()
     says(page, f"tr[data-id='{HELPED}'] .outcome", "discard")
     served.relabels.bring(time.monotonic_ns() + LATER_NS)
@@ -269,7 +269,7 @@ def test_two_episodes_are_compared_by_time_and_by_progress(served, tab):
     page.reload()
     says(page, "#moment", "B 0.00 s")
     page.click("#single")
-    sync_api.expect(page.locator(".film")).to_have_count(1, timeout=WAIT_MS)
+    sync_api.expect(page.locator(".film")).to_have_count(1)
 
 
 def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
@@ -302,7 +302,7 @@ def test_one_click_opens_an_episode_in_reruns_own_viewer(tmp_path, browser, form
         open_episode(page, DEMO)
         with context.expect_page(timeout=WAIT_MS) as opened:
             page.locator(f"[data-format={format}]").click()
-        sync_api.expect(opened.value).to_have_title("Rerun Viewer", timeout=WAIT_MS)
+        sync_api.expect(opened.value).to_have_title("Rerun Viewer")
         assert page.locator("#made a").get_attribute("href") == opened.value.url
         says(page, "#made", str(served.out / f"{format}-{DEMO}"))
         address = opened.value.url
@@ -339,7 +339,7 @@ def test_one_click_opens_an_episode_at_foxgloves_address_whose_page_may_read_it(
         with context.expect_page(timeout=WAIT_MS) as opened:
             page.locator("[data-format=mcap]").click()
         size = (served.out / f"mcap-{DEMO}" / f"{DEMO}.mcap").stat().st_size
-        sync_api.expect(opened.value).to_have_title(f"206 {MCAP_MAGIC} of {size}", timeout=WAIT_MS)
+        sync_api.expect(opened.value).to_have_title(f"206 {MCAP_MAGIC} of {size}")
         says(page, "#made a", "open it in Foxglove")
     context.close()
 
@@ -414,7 +414,7 @@ def test_a_page_without_the_token_asks_for_it(tmp_path, tab):
         page.locator("#token").fill("wrong")
         page.keyboard.press("Enter")
         says(page, "#notice", "token is wrong")
-        sync_api.expect(page.locator("#gate")).to_be_visible(timeout=WAIT_MS)
+        sync_api.expect(page.locator("#gate")).to_be_visible()
         page.locator("#token").fill(served.url)
         page.keyboard.press("Enter")
         open_episode(page, HELPED)
@@ -454,8 +454,8 @@ def test_stages_are_marked_at_the_scrubber_accepted_and_removed(tmp_path, tab):
         says(page, "#stages", "fill from frame 10")
         page.get_by_role("button", name="accept the mark of close").click()
         until(lambda: len(open_store(root).marks_of(HELPED)) == 2, "the accepted mark", page)
-        sync_api.expect(page.locator(".marks .stage.proposed")).to_have_count(0, timeout=WAIT_MS)
-        sync_api.expect(page.locator(".marks .stage")).to_have_text(["fill", "close"], timeout=WAIT_MS)
+        sync_api.expect(page.locator(".marks .stage.proposed")).to_have_count(0)
+        sync_api.expect(page.locator(".marks .stage")).to_have_text(["fill", "close"])
         page.evaluate("scrollTo(0, 0)")
         picture(page, "browser-stages")
         page.keyboard.press("g")
@@ -501,7 +501,7 @@ def test_which_got_further_is_answered_by_a_key_or_a_click_and_the_next_pair_com
         said = len(open_store(served.root).preferences)
         page.keyboard.press(key)
         until(lambda said=said: len(open_store(served.root).preferences) > said, f"the answer {further}", page)
-        sync_api.expect(page.locator("#further[aria-busy=false]")).to_be_visible(timeout=WAIT_MS)
+        sync_api.expect(page.locator("#further[aria-busy=false]")).to_be_visible()
         until(lambda: page.evaluate(PAIRED) == [True] * 4, "the next clips", page)
         assert open_store(served.root).preferences[-1].further.value == further
     page.keyboard.press("u")
@@ -516,7 +516,7 @@ def test_which_got_further_is_answered_by_a_key_or_a_click_and_the_next_pair_com
     page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
     assert not page.evaluate("axe.run()")["violations"]
     page.keyboard.press("Escape")
-    sync_api.expect(page.locator("#further")).to_be_hidden(timeout=WAIT_MS)
+    sync_api.expect(page.locator("#further")).to_be_hidden()
     page.focus("#player")
     page.keyboard.press("ArrowDown")
     says(page, ".film figcaption", DEMO)

@@ -18,7 +18,6 @@ from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from tests.console.browser_rig import (
     PHONE,
-    WAIT_MS,
     keep,
     lively,
     look,
@@ -404,7 +403,7 @@ def test_every_state_has_a_word_a_shape_and_contrast_of_its_own(cell, url, tab):
     seen = []
     for mode in Mode:
         cell.mode(mode, "why")
-        sync_api.expect(page.locator("body")).to_have_attribute("data-mode", mode.value.lower(), timeout=WAIT_MS)
+        sync_api.expect(page.locator("body")).to_have_attribute("data-mode", mode.value.lower())
         ink, paper = page.evaluate(LUMINANCE, "#banner")
         assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5, mode
         seen.append((page.inner_text("#word"), page.locator("#shape").inner_html()))
@@ -421,7 +420,7 @@ def test_no_two_states_of_control_look_alike_to_any_eye(cell, url, tab, vision):
     seen = {}
     for mode in (Mode.POLICY, Mode.HUMAN, Mode.HOLD, Mode.STOP, Mode.READY):
         cell.mode(mode, "why")
-        sync_api.expect(page.locator("body")).to_have_attribute("data-mode", mode.value.lower(), timeout=WAIT_MS)
+        sync_api.expect(page.locator("body")).to_have_attribute("data-mode", mode.value.lower())
         raw = page.screenshot(clip={"x": 600, "y": 4, "width": 4, "height": 4})
         seen[mode] = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR)[0, 0].astype(float)
     apart = {

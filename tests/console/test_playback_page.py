@@ -14,7 +14,6 @@ from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
 from tests.console.browser_rig import (
     PHONE,
-    WAIT_MS,
     WIDE,
     every_look,
     lively,
@@ -94,7 +93,7 @@ def play(page, episode_id: str, number: int) -> None:
 
 
 def shown(page, text: str) -> None:
-    sync_api.expect(page.locator("#moment")).to_contain_text(text, timeout=WAIT_MS)
+    sync_api.expect(page.locator("#moment")).to_contain_text(text)
 
 
 def test_an_episode_is_scrubbed_and_played_while_the_live_view_goes_on(running, address, tab):
@@ -125,7 +124,7 @@ def test_an_episode_is_scrubbed_and_played_while_the_live_view_goes_on(running, 
 def test_what_is_said_of_the_open_episode_is_kept_up(running, address, tab):
     page = tab(address)
     play(page, ALONE, 3)
-    sync_api.expect(page.locator("#playback .marks")).to_have_text(f"⚑ {EndReason.TIMEOUT}", timeout=WAIT_MS)
+    sync_api.expect(page.locator("#playback .marks")).to_have_text(f"⚑ {EndReason.TIMEOUT}")
     page.get_by_label("episode 3 was: failure").click()
     says(page, "#playback .marks", "✖ operator")
     says(page, "#about", "failure")
@@ -140,7 +139,7 @@ def test_an_episode_whose_row_has_left_the_list_goes_on_playing(running, address
     play(page, HELPED, 2)
     tell_of(running, *(f"{number:06d}-online-a" for number in range(5, 60)))
     page.mouse.move(5, 300)
-    sync_api.expect(page.locator(f"[data-play='{HELPED}']")).to_have_count(0, timeout=WAIT_MS)
+    sync_api.expect(page.locator(f"[data-play='{HELPED}']")).to_have_count(0)
     says(page, "#recorded", "RECORDING of episode 2")
     page.evaluate(TO, 0.5)
     shown(page, "frame 10 of 20")
@@ -158,7 +157,7 @@ def test_an_episode_that_ends_while_the_page_is_open_is_played(cell, url, tab):
         for step in steps:
             store.append(step)
         store.flush()
-        sync_api.expect(page.locator(f"[data-play='{name}']")).to_be_disabled(timeout=WAIT_MS)
+        sync_api.expect(page.locator(f"[data-play='{name}']")).to_be_disabled()
         cell.ended()
         page.locator(f"[data-play='{name}']").click()
         says(page, "#notice", "it is unfinished, let the run close it first")

@@ -51,9 +51,12 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
     return tree
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _parsed(text: str, source: str) -> tuple[Located | None, tuple[Mistake, ...]]:
-    """Return the value in the text of a file and the mistakes in it; nothing changes a `Located`: it can be shared."""
+    """Return the value in the text of a file and the mistakes in it; nothing changes a `Located`: it can be shared.
+
+    Of all shipped files and an operator's own, read in turn: of fewer than that, none would still be there when asked.
+    """
     wrong: list[Mistake] = []
     tree = parse(text, lambda mark: Mark(source=source, line=mark.line + 1, column=mark.column + 1), wrong)
     return tree, tuple(wrong)

@@ -37,7 +37,7 @@ from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.teleop.connected import ConnectedDevices
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.surveyed import Surveyed, SurveyedServo
-from robot_stack.workcell.setup.arms import CalibratedServos, first_box, joint_topic, standing_arm
+from robot_stack.workcell.setup.arms import CalibratedServos, first_box, joint_topic, known_arms, standing_arm
 from robot_stack.workcell.setup.choices import Choices
 from robot_stack.workcell.setup.own_files import check_together, refuse_name, refuse_taken, write_together
 from robot_stack.workcell.setup.plan import PlannedCell, texts_of
@@ -160,7 +160,7 @@ class SetupPage:
         async with self._looking:
             found = await asyncio.to_thread(self._looks.ros, domain)
         published = {name for names in found.joints.values() for name in names}
-        arms = (await asyncio.to_thread(Choices.of, search_path())).arms
+        arms = await asyncio.to_thread(known_arms, search_path())
         images = [{**asdict(each), "model": COMPRESSED if each.compressed else RAW} for each in found.images]
         speaks = [arm.file for arm in arms if arm.speaks_of(published)]
         return json_answer(
@@ -216,7 +216,7 @@ class SetupPage:
             if refused:
                 raise ConfigError("\n".join(refused))
             written = await asyncio.to_thread(write_together, texts)
-        arms = (await asyncio.to_thread(Choices.of, search_path())).arms
+        arms = await asyncio.to_thread(known_arms, search_path())
         guessed = any(arm.file == plan.robot and arm.home is None for arm in arms)
         moving = ["calibrate workspace", "doctor --move"] if guessed else ["doctor --move", "calibrate workspace"]
         steps = [f"robot-stack {verb} {plan.name}" for verb in ("show", "doctor", *moving, "record", "up", "deploy")]
