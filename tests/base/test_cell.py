@@ -190,7 +190,7 @@ def test_an_episode_does_not_begin_without_it(change: dict[str, Any]) -> None:
     before_s = time.monotonic()
     with pytest.raises(RobotError, match="no episode begins without the base policy: base does not answer"):
         based.reset(7)
-    assert time.monotonic() - before_s < 3.0
+    assert time.monotonic() - before_s < 20.0
 
 
 def test_nothing_observed_at_the_start_is_not_the_bases_doing() -> None:

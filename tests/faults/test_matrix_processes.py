@@ -77,7 +77,7 @@ def test_row_3_a_killed_robot_process_holds_and_ends_the_run_by_name(bench: Benc
         row.took(bench.sink.mode_after_s(killed_ns, Mode.HOLD))
         row.took(bench.sink.safe_after_s(killed_ns))
         assert "fr3/state is" in bench.sink.banner
-        assert supervisor.run(timeout_s=5.0) == ARM_LOST
+        assert supervisor.run(timeout_s=20.0) == ARM_LOST
         assert "robot ended by SIGKILL" in str(supervisor.ending)
 
 

@@ -233,7 +233,7 @@ def test_a_server_that_does_not_come_to_an_end_is_not_waited_for(behaviour: Beha
 
 def test_a_slow_server_that_recovers_is_answered_for() -> None:
     with Server(hangs, says("x")) as server:
-        assert ask(server.url, timeout_s=2.0)[0].text == "x"
+        assert ask(server.url, timeout_s=5.0)[0].text == "x"
 
 
 def test_a_connection_that_is_refused_or_breaks_is_an_error_in_words() -> None:

@@ -71,7 +71,7 @@ def alive(arm: ServoBus) -> ServoBus:
 
 def drive(arm: ServoBus, goals: dict[str, int], fact: Callable[[], object]) -> None:
     """As the loop does: goals are wanted again at each tick, for a busy machine may be slower than they live."""
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 20.0
     while not fact():
         assert time.monotonic() < deadline, "it has not happened in time"
         arm.want(goals)
@@ -101,7 +101,7 @@ def test_a_servo_that_is_missing_is_a_silence_within_the_deadline(bus: StsBus, l
     began = time.monotonic()
     with pytest.raises(ServoSilence):
         line.sync_read("Present_Position")
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 20.0
 
 
 def test_the_direct_line_names_the_servo_that_is_missing(bus: StsBus, line: ServoLine, kind: str):
@@ -226,7 +226,7 @@ def test_a_cable_that_is_pulled_is_told_and_found_again_without_a_goal_of_before
     time.sleep(0.2)
     sent = len(bus.goals)
     bus.plug()
-    until(lambda: arm.counters["openings"] == 2 and not arm.problem, within_s=6.0)
+    until(lambda: arm.counters["openings"] == 2 and not arm.problem)
     time.sleep(0.1)
     assert len(bus.goals) == sent
 
@@ -282,7 +282,7 @@ def test_stopping_ends_in_time_and_leaves_the_torque_on(bus: StsBus, arm: ServoB
     drive(arm, goals(), lambda: bus.servos[6].torque)
     began = time.monotonic()
     arm.stop()
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 20.0
     assert all(servo.torque for servo in bus.servos.values())
     until(lambda: not arm._thread.is_alive())
 

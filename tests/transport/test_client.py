@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from robot_stack.transport import link
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
 from robot_stack.transport.spool import Spool
@@ -396,7 +397,10 @@ def test_a_label_the_learner_cannot_take_does_not_block_the_rest(
     assert holds_exactly(backend, "e", 3)
 
 
-def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(serve: Serve, connect: Connect) -> None:
+def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(
+    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "END_S", 60.0)  # a busy machine can take the shipped 2 s, too
     backend = FakeLearner()
     address = serve(backend).address
     client = connect(address)
@@ -409,7 +413,7 @@ def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(serve: Ser
     assert backend.roster.deserted_s() == 0.0
     began_s = time.monotonic()
     assert client.close(timeout_s=TIMEOUT_S)
-    assert time.monotonic() - began_s < 1.5, "the learner ended the stream too"
+    assert time.monotonic() - began_s < 4.0, "the learner ended the stream too"
     assert wait_until(lambda: backend.roster.deserted_s() > 0.0)
 
 

@@ -120,7 +120,7 @@ def test_watches_without_a_hello_hold_no_place(
         watches += [stub.WatchParams(pb.WatchParamsRequest(), timeout=60) for _ in range(32)]
     assert wait_until(lambda: all(watch.done() for watch in watches))
     client = connect(address)
-    assert wait_until(lambda: client.link, 5.0), client.last_error
+    assert wait_until(lambda: client.link, 20.0), client.last_error
 
 
 @pytest.mark.parametrize("method", ["Hello", "Label", "Mark", "Status", "WatchParams", "PushSteps"])
@@ -130,7 +130,7 @@ def test_strangers_who_send_nothing_hold_no_place(
     calls = [half_open(crowd(None), method) for _ in range(20) for _ in range(10)]
     assert wait_until(lambda: all(call.done() for call in calls))
     client = connect(address)
-    assert wait_until(lambda: client.link, 5.0), client.last_error
+    assert wait_until(lambda: client.link, 20.0), client.last_error
 
 
 def test_an_actor_has_its_streams_while_the_operators_hold_all_of_theirs(
@@ -163,7 +163,7 @@ def test_a_peer_has_so_many_streams_and_no_more(
     assert said is Refusal.TOO_MANY_CALLS
     assert "number of open WatchParams calls of 'greedy' is 2, must be below 2" in words
     client = connect(address)
-    assert wait_until(lambda: client.link, 5.0)
+    assert wait_until(lambda: client.link, 20.0)
 
 
 def test_slow_hellos_give_way_to_one_that_speaks(
@@ -172,7 +172,7 @@ def test_slow_hellos_give_way_to_one_that_speaks(
     waiting = [half_open(crowd(), "Hello") for _ in range(6) for _ in range(10)]
     assert wait_until(lambda: sum(call.done() for call in waiting) >= 60 - bounds.MAX_HELLOS)
     client = connect(address)
-    assert wait_until(lambda: client.link, 3.0), client.last_error
+    assert wait_until(lambda: client.link, 20.0), client.last_error
 
 
 def test_a_call_whose_message_does_not_come_is_ended(
@@ -182,7 +182,7 @@ def test_a_call_whose_message_does_not_come_is_ended(
     stub = operator(channel := crowd())
     began_s = time.monotonic()
     assert kind(lambda: list(half_open(channel, "Hello")))[0] is None  # it does not read, and is not told
-    assert time.monotonic() - began_s < 5.0
+    assert time.monotonic() - began_s < 20.0
     assert stub.Status(pb.StatusRequest(), timeout=10).counters["refused_too_slow"] == 1
 
 
@@ -227,7 +227,7 @@ def test_silent_connections_are_closed_and_hold_nobody_up(
     before = descriptors()
     silent_ones = [socket.create_connection((host, int(port)), timeout=5.0) for _ in range(100)]
     client = connect(address)
-    assert wait_until(lambda: client.link, 5.0)
+    assert wait_until(lambda: client.link, 20.0)
     assert wait_until(lambda: descriptors() < before + 100 + 50, 20.0), "the server's ends are closed"
     for each in silent_ones:
         each.close()
