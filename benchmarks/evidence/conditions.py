@@ -18,6 +18,8 @@ OPERATORS: Mapping[str, str | None] = {
     OF_THE_CELL: None,
 }
 """Operator -> file of the teleop device; None takes what the run's cell names."""
+MINUTES, FEWER_MINUTES = 12.0, 5.0
+"""Of robot time: about a dry run's; and with the operators who teach poorly."""
 _SHIPPED = RLPDConfig()
 
 
@@ -55,6 +57,7 @@ class Condition:
         imitates: None: it trains online. Else it is trained on what was recorded, without a robot: on the
             demonstrations alone, or with the corrections that HG-DAgger was given too.
         ranks_actions: Whether its critic is asked to rank actions (`benchmarks.evidence.advantage`).
+        minutes: Robot time of the online training.
     """
 
     words: str
@@ -64,6 +67,7 @@ class Condition:
     overrides: tuple[str, ...] = ()
     imitates: str | None = None
     ranks_actions: bool = False
+    minutes: float = MINUTES
 
 
 _FULL = Condition(words="RLPD as shipped, reward shaped by a potential", ranks_actions=True)
@@ -111,6 +115,7 @@ def _with(operator: str) -> dict[str, Condition]:
             algorithm=base.algorithm,
             overrides=base.overrides,
             imitates=base.imitates,
+            minutes=FEWER_MINUTES,
         )
         for name, base in FOR_EVERY_OPERATOR.items()
     }

@@ -1,10 +1,10 @@
 """What does the learning do? Reward against corrections, at equal robot time, with operators of other skill.
 
-Run: make bench-evidence, or python -m benchmarks.evidence [--minutes 5] [--seeds 0 1 2 3 4] [--only NAME ...].
-Writes EVIDENCE.md, evidence.json and docs/images/evidence.png. A day on one core for all of it; each run is kept as
-soon as it is done, and the next call goes on from there, the most telling conditions first. Runs of another length, or
-of a learner with other settings, need a folder of their own (--out): benchmarks/evidence_12_minutes has some that are
-as long as a dry run.
+Run: make bench-evidence, or python -m benchmarks.evidence [--seeds 0 1 2 3 4] [--only NAME ...].
+Writes EVIDENCE.md, evidence.json and docs/images/evidence.png. Days on one core for all of it; each run is kept as
+soon as it is done, and the next call goes on from there, the most telling conditions first. Runs of another length
+(--minutes), or of a learner with other settings, need a folder of their own (--out): benchmarks/evidence_5_minutes has
+some.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write(results: Sequence[Result], folder: Path) -> None:
     ordered = sorted(results, key=lambda r: (order.index(r["condition"]), r["seed"]))
     write_durable(folder / "evidence.json", json.dumps(document(ordered), indent=1) + "\n")
     picture = (IMAGES if folder.resolve() == FOLDER else folder) / "evidence.png"
-    (folder / "EVIDENCE.md").write_text(table(ordered, ordered[0]["minutes"], os.path.relpath(picture, folder)))
+    (folder / "EVIDENCE.md").write_text(table(ordered, os.path.relpath(picture, folder)))
     draw(ordered, picture)
 
 
@@ -96,7 +96,7 @@ def measure_missing(runs: Measures, seeds: Sequence[int], names: Sequence[str], 
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(prog="benchmarks.evidence", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="robot time of each online training")
+    parser.add_argument("--minutes", type=float, help="robot time of each online training, if not each condition's own")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--only", nargs="*", choices=list(CONDITIONS), default=list(CONDITIONS))
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the table and the results")

@@ -99,7 +99,7 @@ class EvidenceRuns:
 
     Args:
         work: What runs leave to each other; may be thrown away between two calls of the benchmark.
-        minutes: Robot time of each online training.
+        minutes: Robot time of each online training; None for that of each condition.
         conditions: What can be measured, by name.
         overrides: Texts `dotted.key=value` of every run.
         resets: Held-out resets of an evaluation.
@@ -109,7 +109,7 @@ class EvidenceRuns:
     def __init__(
         self,
         work: Path,
-        minutes: float,
+        minutes: float | None = None,
         *,
         conditions: Mapping[str, Condition] = CONDITIONS,
         overrides: Sequence[str] = (),
@@ -123,7 +123,10 @@ class EvidenceRuns:
         self._resets, self._states = resets, states
 
     def _resolve(self, condition: Condition, seed: int, more: Sequence[str] = ()) -> ResolvedRun:
-        return resolve(condition, seed, self._minutes, (*self._overrides, *more))
+        return resolve(condition, seed, self._robot_minutes(condition), (*self._overrides, *more))
+
+    def _robot_minutes(self, condition: Condition) -> float:
+        return condition.minutes if self._minutes is None else self._minutes
 
     def identity(self, name: str, seed: int) -> Result:
         """What is known of a run before it is measured: which it is, and by what it may be pooled with others."""
@@ -132,7 +135,7 @@ class EvidenceRuns:
         return {
             "condition": name,
             "seed": seed,
-            "minutes": self._minutes,
+            "minutes": self._robot_minutes(condition),
             "commit": commit(),
             "settings": {**settings_of(resolved), "imitates": condition.imitates},
             "defaults": defaults_of(resolved.run.algorithm.name),
@@ -200,7 +203,9 @@ class EvidenceRuns:
         """The run of a condition that makes all the updates of an online training before it."""
         resolved = self._resolve(condition, seed)
         config = learning_settings(resolved).config
-        updates = config.pretrain_updates + round(config.utd * self._minutes * 60 * resolved.run.rate_hz)
+        updates = config.pretrain_updates + round(
+            config.utd * self._robot_minutes(condition) * 60 * resolved.run.rate_hz
+        )
         return self._resolve(condition, seed, (f"run.algorithm.settings.pretrain_updates={updates}", *QUICK_REWARD))
 
 

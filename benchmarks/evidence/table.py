@@ -21,8 +21,20 @@ from matplotlib import pyplot as plt
 
 Z95 = 1.959964
 OF_ALL = "advantage_rank_correlation"
-LATER_SETTINGS = {"layers": "hil_serl", "subset_mean": False, "bf16": True}
-"""Settings of algorithms that earlier results do not name, with the values that they had there."""
+COLUMNS = (
+    *("condition", "what", "minutes", "seeds", "success", "each seed", "cycle", "human steps"),
+    *("operator", "robot", "episodes"),
+)
+LATER_SETTINGS: Mapping[str, Any] = {
+    "layers": "hil_serl",
+    "subset_mean": False,
+    "bf16": True,
+    "smooth_ticks": 1,
+    "others": [],
+    "stages": [],
+    "marks_stages": False,
+}
+"""Settings that earlier results do not name, with the values that they had there."""
 
 
 class MixedSettings(Exception):
@@ -80,6 +92,7 @@ def pooled(results: Sequence[Result]) -> dict[str, Any]:
         "human_share_last20": _mean(_known(r["human_share_last20"] for r in results)),
         "operator_s": _mean(r["operator_s"] for r in results),
         "robot_s": _mean(r["robot_s"] for r in results),
+        "minutes": results[0]["minutes"],
         "episodes": _mean(r["episodes"] for r in results),
         "seeds": [r["seed"] for r in results],
         "commits": sorted({r["commit"] for r in results}),
@@ -133,20 +146,20 @@ def document(results: Sequence[Result]) -> dict[str, Any]:
     return {**found, OF_ALL: None if critic is None else critic["mean"], "runs": list(results)}
 
 
-def table(results: Sequence[Result], minutes: float, picture: str = "../docs/images/evidence.png") -> str:
+def table(results: Sequence[Result], picture: str = "../docs/images/evidence.png") -> str:
     """EVIDENCE.md, which shows a picture at a path from its own folder."""
     lines = [
         "# Evidence",
         "",
-        f"Made by `make bench-evidence`: peg insertion in simulation, {minutes:g} minutes of online training each,",
+        "Made by `make bench-evidence`: peg insertion in simulation, minutes of robot time in online training, with",
         "the same demonstrations and trunk for all conditions of an operator and a seed. Success without an operator",
         "on the same held-out resets, pooled over the seeds, with Wilson's 95 % interval; cycle is the mean time of a",
         f"success, with its 95 % interval; human steps are those of the last {LAST} episodes. Operator and robot time",
         "are means over the seeds, demonstrations included. The interval is that of the resets; how far the seeds lie",
         "apart stands beside it.",
         "",
-        "| condition | what | seeds | success | each seed | cycle | human steps | operator | robot | episodes |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        _line(COLUMNS),
+        _line(["---"] * len(COLUMNS)),
     ]
     for name, condition in CONDITIONS.items():
         own = [r for r in results if r["condition"] == name]
@@ -192,10 +205,25 @@ def _row(name: str, words: str, figures: Mapping[str, Any]) -> str:
         cycle = f"{figures['cycle_s']:.1f} s ({figures['cycle95_s'][0]:.2f} to {figures['cycle95_s'][1]:.2f})"
     human = "-" if figures["human_share_last20"] is None else f"{figures['human_share_last20']:.1%}"
     each = " ".join(f"{100 * share:.0f}" for share in figures["by_seed"])
-    return (
-        f"| {name} | {words} | {len(figures['seeds'])} | {figures['success']:.1%} ({low:.1%} to {high:.1%}) | {each} | "
-        f"{cycle} | {human} | {figures['operator_s']:.0f} s | {figures['robot_s']:.0f} s | {figures['episodes']:.0f} |"
+    return _line(
+        [
+            name,
+            words,
+            f"{figures['minutes']:g}",
+            len(figures["seeds"]),
+            f"{figures['success']:.1%} ({low:.1%} to {high:.1%})",
+            each,
+            cycle,
+            human,
+            f"{figures['operator_s']:.0f} s",
+            f"{figures['robot_s']:.0f} s",
+            f"{figures['episodes']:.0f}",
+        ]
     )
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def draw(results: Sequence[Result], path: Path) -> None:

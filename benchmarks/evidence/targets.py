@@ -36,7 +36,7 @@ def targets(found: Mapping[str, Any]) -> Iterator[Target]:
             *(half, "qc", "qc_without_q", HALF_SKILLED_POINTS, False),
         ),
     ):
-        if whole in group and other in group:
+        if whole in group and other in group and group[whole]["minutes"] == group[other]["minutes"]:
             yield _better(words, group[whole], group[other], points, or_shorter=or_shorter)
     if "imitation_weight_0" in found:
         success = found["imitation_weight_0"]["success"]

@@ -129,7 +129,7 @@ def test_the_interval_of_a_mean_is_that_of_the_normal_distribution() -> None:
 
 def test_a_condition_without_any_success_or_training_has_a_row() -> None:
     none = result("bc", success=0, cycles_s=[], human_share_first20=None, human_share_last20=None, episodes=0)
-    (row,) = [line for line in table([none], 5.0).splitlines() if line.startswith("| bc ")]
+    (row,) = [line for line in table([none]).splitlines() if line.startswith("| bc ")]
     assert "0.0% (0.0% to 3.7%)" in row
     assert "| - | - |" in row
 
@@ -164,6 +164,12 @@ def test_reward_must_add_points_or_speed_with_intervals_apart() -> None:
     slow = result("without_q", success=95, cycles_s=[4.9] * 50 + [5.1] * 45)
     assert verdicts(result(success=95, cycles_s=[3.2, 3.3, 3.4]), slow)["whole against without Q"]
     assert not verdicts(result(success=95, cycles_s=[3.4, 3.5, 3.6]), slow)["whole against without Q"]
+
+
+def test_runs_of_different_lengths_are_not_held_against_each_other() -> None:
+    without = result("without_q", success=80, minutes=12.0)
+    assert "whole against without Q" not in verdicts(result(success=95), without)
+    assert "| full | RLPD as shipped, reward shaped by a potential | 5 | 1 | 95.0%" in table([result(), without])
 
 
 def test_other_targets_have_their_thresholds() -> None:
@@ -219,6 +225,6 @@ def test_a_later_setting_with_the_value_it_always_had_is_no_difference() -> None
     assert differences({"settings": {"utd": 8.0, "layers": "rlpd"}}, before) == "settings.layers: 'rlpd' | 'hil_serl'"
 
 
-@pytest.mark.parametrize("name", ["full", "without_q"])
-def test_the_table_of_twelve_minutes_can_be_gone_on_with(name: str, tmp_path: Path) -> None:
-    refuse_mixed([*read(FOLDER / "evidence_12_minutes"), EvidenceRuns(tmp_path, 12.0).identity(name, seed=99)])
+@pytest.mark.parametrize("name", ["full", "without_q", "half_skilled.full", "imitation_weight_0"])
+def test_the_shipped_table_can_be_gone_on_with(name: str, tmp_path: Path) -> None:
+    refuse_mixed([*read(FOLDER), EvidenceRuns(tmp_path).identity(name, seed=99)])
