@@ -142,7 +142,7 @@ def test_a_scene_reaches_the_browser_and_moves_there(view: SceneView, browser) -
 
 def greens(page) -> int:
     """Pixels of a screenshot that are more green than anything else."""
-    image = cv2.imdecode(np.frombuffer(page.screenshot(), np.uint8), cv2.IMREAD_COLOR).astype(int)
+    image = cv2.imdecode(np.frombuffer(page.screenshot(timeout=DRAWN_MS), np.uint8), cv2.IMREAD_COLOR).astype(int)
     return int((image[..., 1] - np.maximum(image[..., 0], image[..., 2]) > 60).sum())
 
 
