@@ -25,10 +25,22 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
+def make_durable(folder: Path) -> None:
+    """Make a folder and those above it, as far as there are none, so that their names survive too.
+
+    Raises:
+        OSError: If the disk refuses.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        sync_directory(each.parent)
+
+
 def write_durable(path: Path, content: bytes | memoryview | str, *, mode: int = ANYBODY) -> None:
     """Replace `path` by `content`, so that at any instant it holds all of the old or all of the new.
 
-    Several processes may do so at once: the last one's content stays.
+    Several threads and processes may do so at once: the last one's content stays.
 
     Args:
         path: Its folder is made if there is none.
@@ -38,10 +50,10 @@ def write_durable(path: Path, content: bytes | memoryview | str, *, mode: int = 
     Raises:
         OSError: If the disk refuses; the old file stays.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    make_durable(path.parent)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())

@@ -79,15 +79,16 @@ def append_row(path: Path, row: Mapping[str, Any]) -> None:
     Raises:
         OSError: If the disk refuses; the file is as before.
     """
-    with path.open("a+b") as file:
+    with path.open("a+b", buffering=0) as file:  # a buffer would write on, of what was refused, when it is closed
         start = file.seek(0, os.SEEK_END)
         torn = False
         if start:
             file.seek(start - 1)
             torn = file.read(1) != b"\n"
         try:
-            file.write((b"\n" if torn else b"") + json.dumps(row).encode() + b"\n")
-            file.flush()
+            left = memoryview((b"\n" if torn else b"") + json.dumps(row).encode() + b"\n")
+            while left:
+                left = left[file.write(left) :]
             os.fsync(file.fileno())
         except OSError:
             os.ftruncate(file.fileno(), start)

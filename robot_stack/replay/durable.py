@@ -21,17 +21,19 @@ Item = TypeVar("Item")
 
 def together(call: Callable[[Item], None], items: Iterable[Item]) -> None:
     """Call a function that writes files for every item, as many at a time as the disk likes; see `at_once`."""
-    _all([_disk.submit(call, item) for item in items])
+    _all(_disk.submit(call, item) for item in items)
 
 
 def at_once(call: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
     """Call a function for every item, several at a time; return once all are done, and raise the first error."""
     with ThreadPoolExecutor(threads, thread_name_prefix="store") as pool:
-        _all([pool.submit(call, item) for item in items])
+        _all(pool.submit(call, item) for item in items)
 
 
-def _all(futures: list[Future[None]]) -> None:
+def _all(submitted: Iterable[Future[None]]) -> None:
+    futures: list[Future[None]] = []
     try:
+        futures.extend(submitted)
         wait(futures)
     except BaseException:  # Ctrl-C: nobody may find a file that is still being written
         for future in futures:
@@ -58,6 +60,8 @@ class WriterLock:
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except BlockingIOError as error:
             owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
             os.close(fd)
@@ -65,8 +69,9 @@ class WriterLock:
                 f"writer of {self._path.parent} is process {owner}, must be this one; "
                 "stop that process, or choose another run directory"
             ) from error
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            os.close(fd)
+            raise
         self._fd = fd
 
     def release(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 
-from robot_stack.disk.durable import PARTIAL, disk_errors, sync_directory, write_durable
+from robot_stack.disk.durable import PARTIAL, disk_errors, make_durable, sync_directory, write_durable
 from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.durable import WriterLock, at_once
@@ -62,7 +62,7 @@ class EpisodeStore:
                 cannot be written.
         """
         with disk_errors(f"opening the store {self._root}"):
-            self._paths.episodes.mkdir(parents=True, exist_ok=True)
+            make_durable(self._paths.episodes)
             self._lock.acquire()
             try:
                 check_identity(self._paths.identity, self._spec, self._task)
@@ -185,14 +185,17 @@ class EpisodeStore:
         Without a frame it is removed: it was announced and nothing more, as when the cell fails at its start.
 
         Raises:
-            StoreError: If the disk refuses; it stays unfinished.
+            StoreError: If the disk refuses; it stays unfinished, unless its removal had begun.
         """
         with self._mutex:
             writer = self._writer(episode_id)
             if writer.next_index == 0:
+                path = self._path(episode_id)
+                gone = path.with_name(NEW_PREFIX + path.name)
                 with disk_errors(f"removing episode {episode_id}"):
-                    shutil.rmtree(self._path(episode_id))
-                del self._writers[episode_id]
+                    path.rename(gone)  # whatever happens behind this, it was never begun
+                    del self._writers[episode_id]
+                    shutil.rmtree(gone)
                 return
             with disk_errors(f"closing episode {episode_id}"):
                 if writer.end is None:
@@ -323,7 +326,7 @@ class EpisodeStore:
         number = 1
         while (target := aside / (name if number == 1 else f"{name}.{number}")).exists():
             number += 1
-        aside.mkdir(exist_ok=True)
+        make_durable(aside)
         path.rename(target)
         sync_directory(aside)
         if target.is_dir():

@@ -25,7 +25,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore, MemoryStore
 
-from robot_stack.disk.durable import sync_directory, write_durable
+from robot_stack.disk.durable import sync_directory, write_durable, write_json
 from robot_stack.replay.columns import Column, action_row, columns, frame_row
 from robot_stack.replay.durable import together
 from robot_stack.replay.manifest import Manifest
@@ -35,6 +35,8 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 
 NEW_PREFIX = ".new-"
+ENDING = "ending.json"
+"""Name of the file that says, before an episode is cut, where and why: it ends there, however often that is killed."""
 METADATA = "zarr.json"
 """Name of the file by which zarr knows a group or an array."""
 LEVEL = 1
@@ -50,6 +52,7 @@ class EpisodeWriter:
         self.next_index = 0
         self.durable = -1
         self.end: EndReason | None = None
+        self._is_cut = False
         self._path = path
         self._columns = columns(spec)
         self._chunk_rows = chunk_rows(spec)
@@ -65,17 +68,23 @@ class EpisodeWriter:
         rows = chunk_rows(spec)
         capacity = rows * math.ceil(60.0 * spec.rate_hz / rows)
         files = _metadata(header, spec, capacity, capacity)
+        for name in files:
+            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
         together(lambda name: write_durable(fresh / name, files[name]), files)
         sync_directory(fresh)
         fresh.rename(path)
-        sync_directory(path.parent)
+        try:
+            sync_directory(path.parent)
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)  # it is begun anew
+            raise
         writer = cls(path, header, spec)
         writer._reserved = capacity
         return writer
 
     @classmethod
     def resume(cls, path: Path, header: EpisodeHeader, spec: Spec) -> EpisodeWriter:
-        """Continue an episode after a crash, behind its last complete step.
+        """Continue an episode after a crash, behind its last complete step; one that was being cut has ended there.
 
         Raises:
             StoreError: If a chunk before that is missing or damaged.
@@ -118,7 +127,9 @@ class EpisodeWriter:
             raise StoreError(f"end of {self._path.name} is None, must be set before it is sealed")
         self.flush()
         frames = self.next_index
-        self._resize(frames, frames - 1)
+        if self._is_cut:
+            write_json(self._path / ENDING, {"end": self.end, "frames": frames})
+        self._shrink(frames)
         Manifest.seal(self._path, end=self.end, length=frames - 1)
         self.durable = frames - 1
 
@@ -127,7 +138,7 @@ class EpisodeWriter:
         if self.next_index == 0:
             raise StoreError(f"length of {self._path.name} is 0 frames, must be 1 or more to be closed")
         self.flush()
-        self.end = end
+        self.end, self._is_cut = end, True
         self.seal()
 
     def _recover(self, group: zarr.Group) -> None:
@@ -139,43 +150,54 @@ class EpisodeWriter:
             if array.chunks[0] != self._chunk_rows:
                 told = f"{array.chunks[0]} rows, must have {self._chunk_rows}"
                 raise StoreError(f"chunks of {name} of {self._path.name} have {told}")
-        steps = complete_steps(group)
-        chunks = math.ceil(steps / self._chunk_rows)
-        first = steps // self._chunk_rows * self._chunk_rows
+        if (self._path / ENDING).exists():
+            ending = json.loads((self._path / ENDING).read_text())
+            self.end, frames = EndReason(ending["end"]), int(ending["frames"])
+            actions = frames - 1
+        else:
+            frames = actions = complete_steps(group)
+        first = frames // self._chunk_rows * self._chunk_rows
         for column in self._columns:
-            for chunk in range(chunks):
+            for chunk in range(math.ceil((frames if column.per_frame else actions) / self._chunk_rows)):
                 key = _chunk_name(column, chunk)
                 if not (self._path / column.name / key).exists():
                     raise StoreError(f"chunk {column.name}/{key} of {self._path.name} is missing, must be there")
-            rows = np.asarray(arrays[column.name][:steps])
-            self._rows[column.name][: steps - first] = rows[first:]
-        self.next_index = steps
-        self.durable = steps - 1
+            if self.end is None:  # else nothing is written behind it any more
+                rows = np.asarray(arrays[column.name][:frames])
+                self._rows[column.name][: frames - first] = rows[first:]
+        self.next_index = frames
+        self.durable = frames - 1
 
     def _reserve(self, frames: int) -> None:
         """Give the arrays on disk room for so many frames, and as many again."""
         if self._reserved < frames:
             rows = self._chunk_rows * math.ceil(2 * frames / self._chunk_rows)
-            self._resize(rows, rows)
+            *others, source = self._columns
+            together(lambda column: self._resize(column, rows), others)
+            self._resize(source, rows)
             self._reserved = rows
 
-    def _resize(self, frames: int, actions: int) -> None:
-        """Give the arrays on disk another length, and delete the chunks beyond it.
+    def _shrink(self, frames: int) -> None:
+        """Give the arrays on disk the length of an episode of so many frames, and delete the chunks beyond it.
 
-        `source` comes first: whenever this is killed, no step counts of which the rest is gone. Few chunks are there;
-        Array.resize of zarr would ask the disk for each of the hundreds that were never written.
+        `source` comes first here, and last where they grow: whenever that is killed, no step counts of which the rest
+        is not there. Few chunks are; Array.resize of zarr would ask the disk for each of the hundreds that were never
+        written.
         """
 
-        def resize(column: Column) -> None:
-            rows, folder = frames if column.per_frame else actions, self._path / column.name
-            for chunk in folder.glob("c.*"):
+        def shrink(column: Column) -> None:
+            rows = frames if column.per_frame else frames - 1
+            self._resize(column, rows)
+            for chunk in (self._path / column.name).glob("c.*"):
                 if int(chunk.name.split(".")[1]) * self._chunk_rows >= rows:
                     chunk.unlink()
-            write_durable(folder / METADATA, _array_metadata(column, rows, self._chunk_rows))
 
         *others, source = self._columns
-        resize(source)
-        together(resize, others)
+        shrink(source)
+        together(shrink, others)
+
+    def _resize(self, column: Column, rows: int) -> None:
+        write_durable(self._path / column.name / METADATA, _array_metadata(column, rows, self._chunk_rows))
 
     def _write_chunk(self, chunk: int, rows: dict[str, np.ndarray]) -> None:
         def write(column: Column) -> None:

@@ -20,6 +20,8 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step, back_id
 
+TRIES = 3
+"""At reading an episode that is being cut: once is enough, unless the cut is killed and made again."""
 _BACK = "back"
 
 
@@ -133,17 +135,20 @@ def read_episode(path: Path, *, images: bool = True, only: Collection[str] | Non
         StoreError: If it cannot be read.
     """
     header, spec = read_header(path)
-    manifest = Manifest.load(path)
+    wanted = [c for c in columns(spec) if only is None or c.name in (*only, "source")]
+    wanted = [c for c in wanted if images or not c.name.startswith(IMAGE_PREFIX)]
     try:
-        group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
-        length = manifest.length if manifest else complete_steps(group)
-        frames = length + 1 if manifest else length
-        wanted = [c for c in columns(spec) if only is None or c.name in (*only, "source")]
-        wanted = [c for c in wanted if images or not c.name.startswith(IMAGE_PREFIX)]
-        arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in wanted}  # type: ignore[index]
+        for _ in range(TRIES):
+            manifest = Manifest.load(path)
+            group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
+            length = manifest.length if manifest else complete_steps(group)
+            frames = length + 1 if manifest else length
+            arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in wanted}  # type: ignore[index]
+            if manifest or complete_steps(group) >= length:  # else it was cut meanwhile, its sources first
+                return StoredEpisode(header=header, spec=spec, end=manifest.end if manifest else None, arrays=arrays)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise StoreError(f"episode {path.name} is unreadable: {error!r}") from error
-    return StoredEpisode(header=header, spec=spec, end=manifest.end if manifest else None, arrays=arrays)
+    raise StoreError(f"episode {path.name} changes whenever it is read, must be ended by one process; read it later")
 
 
 def read_frames(path: Path, start: int, stop: int) -> dict[str, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,27 @@ def test_of_two_makers_the_first_wins(tmp_path: Path) -> None:
     create_durable(path, b"two", mode=0o600)
     assert path.read_bytes() == b"one"
     assert [each.name for each in tmp_path.iterdir()] == ["key"]
+
+
+def test_many_threads_write_one_file_at_once_and_nobody_sees_half_of_it(tmp_path: Path) -> None:
+    path, seen = tmp_path / "a", set()
+
+    def write(content: bytes) -> None:
+        for _ in range(40):
+            write_durable(path, content)
+            seen.add(path.read_bytes())
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(write, content) for content in (OLD, NEW, OLD + NEW)]:
+            done.result()
+    assert seen == {OLD, NEW, OLD + NEW}
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_the_names_of_folders_that_are_made_on_the_way_are_on_disk_too(tmp_path: Path, monkeypatch) -> None:
+    synced = []
+    monkeypatch.setattr("robot_stack.disk.durable.sync_directory", synced.append)
+    write_durable(tmp_path / "one/two/a", OLD)
+    assert synced == [tmp_path, tmp_path / "one", tmp_path / "one/two"]
+    write_durable(tmp_path / "one/two/b", OLD)
+    assert synced[3:] == [tmp_path / "one/two"]

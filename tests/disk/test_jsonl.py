@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,17 @@ def test_a_disk_that_refuses_leaves_no_half_line(tmp_path: Path, monkeypatch: py
     with pytest.raises(OSError, match="No space"):
         append_row(path, {"a": 2})
     assert path.read_bytes() == b'{"a": 1}\n'
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_none_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append_row(path, {"a": "y" * 50_000})
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 7, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            append_row(path, {"text": "x" * 20})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import zarr
 from zarr.storage import LocalStore
 
+from robot_stack.replay import durable, episode_writer
 from robot_stack.replay.columns import columns
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.episode_writer import write_whole
@@ -228,19 +230,95 @@ def test_an_abandoned_episode_closes_as_a_fault_at_its_newest_frame(tmp_path: Pa
 
 
 def test_a_disk_that_refuses_to_remove_an_empty_episode_is_asked_again(tmp_path: Path, monkeypatch) -> None:
-    def refuse(path: Path) -> None:
+    def refuse(path: Path, _: Path) -> None:
         raise OSError(30, "Read-only file system", str(path))
 
     with store_at(tmp_path) as store:
         store.begin(header_of("empty"))
         with monkeypatch.context() as patched:
-            patched.setattr(shutil, "rmtree", refuse)
+            patched.setattr(Path, "rename", refuse)
             with pytest.raises(StoreError, match="removing episode empty failed: Read-only"):
                 store.close_unfinished("empty")
         assert store.unfinished == ("empty",)
         store.close_unfinished("empty")
         assert store.unfinished == ()
     assert not (tmp_path / "episodes" / "empty.zarr").exists()
+
+
+def test_an_empty_episode_whose_removal_was_refused_half_way_is_gone_all_the_same(tmp_path: Path, monkeypatch) -> None:
+    unlink, calls = os.unlink, []
+
+    def refuses(*arguments, **more) -> None:
+        calls.append(arguments)
+        if len(calls) > 1:
+            raise OSError(5, "Input/output error")
+        unlink(*arguments, **more)
+
+    with store_at(tmp_path) as store:
+        store.begin(header_of("e"))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "unlink", refuses)
+            with pytest.raises(StoreError, match="removing episode e failed"):
+                store.close_unfinished("e")
+        assert store.unfinished == ()
+        steps = record(store, "e", 5)
+    with store_at(tmp_path) as store:
+        assert store.quarantined == {}
+        assert_holds(store, "e", steps)
+
+
+def test_an_episode_whose_beginning_was_refused_last_of_all_can_be_begun_again(tmp_path: Path, monkeypatch) -> None:
+    sync = episode_writer.sync_directory
+
+    def refuses(path: Path) -> None:
+        if path.name == "episodes":
+            raise OSError(5, "Input/output error")
+        sync(path)
+
+    with store_at(tmp_path) as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(episode_writer, "sync_directory", refuses)
+            with pytest.raises(StoreError, match="beginning episode e failed"):
+                store.begin(header_of("e"))
+        assert_holds(store, "e", record(store, "e", 5))
+
+
+def test_a_disk_that_is_full_when_the_lock_is_taken_leaves_it_free(tmp_path: Path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(StoreError, match="No space left"):
+            store_at(tmp_path).open()
+    with store_at(tmp_path) as store:
+        assert store.episodes == ()
+
+
+def test_ctrl_c_while_writes_are_handed_out_waits_for_those_that_were(tmp_path: Path, monkeypatch) -> None:
+    submit, sync, handed = durable._disk.submit, os.fsync, []
+
+    def slowly(file: int) -> None:
+        time.sleep(0.2)
+        sync(file)
+
+    def interrupted(call, item):
+        if len(handed) == 7:
+            raise KeyboardInterrupt
+        handed.append(item)
+        return submit(call, item)
+
+    with store_at(tmp_path) as store:
+        steps = record(store, "a", 13, end=None)
+        with monkeypatch.context() as patched:
+            patched.setattr(durable._disk, "submit", interrupted)
+            patched.setattr(os, "fsync", slowly)
+            with pytest.raises(KeyboardInterrupt):
+                store._writers["a"].flush()
+        assert len(handed) == 7
+        assert not list(tmp_path.rglob("*.partial"))
+    with store_at(tmp_path) as store:
+        assert store.durable("a") == len(steps) - 1
 
 
 @pytest.mark.parametrize("name", ["image_wrist/c.1.0.0.0", "executed/c.0.0", "proprio/zarr.json", "manifest.json"])

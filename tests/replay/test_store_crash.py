@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zarr
 
-from robot_stack.replay import episode_writer, manifest
+from robot_stack.replay import episode_writer, manifest, stored_episode
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
-from robot_stack.types.transition import Step
+from robot_stack.types.transition import EndReason, Step
 from tests.replay.recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 
 pytestmark = pytest.mark.long
@@ -89,7 +90,8 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lasts: int) -> None:
         self._left, self._lock, self.died = lasts, threading.Lock(), False
-        for where, name in ((episode_writer, "write_durable"), (manifest, "write_json"), (Path, "unlink")):
+        places = ((episode_writer, "write_durable"), (episode_writer, "write_json"), (manifest, "write_json"))
+        for where, name in (*places, (Path, "unlink")):
             monkeypatch.setattr(where, name, self._while_it_lasts(getattr(where, name)))
 
     def _while_it_lasts(self, call: Callable[..., None]) -> Callable[..., None]:
@@ -104,38 +106,105 @@ class Disk:
         return called
 
 
-def _survives(root: Path, steps: list[Step]) -> None:
-    """What was on disk is there, the episode is closed or can be, and nothing is set aside."""
+def _killed(root: Path, lasts: int, act: Callable[[EpisodeStore], None]) -> tuple[Path, bool]:
+    """What is on disk after a process that was killed behind so many writes; and whether it was."""
+    store = EpisodeStore(root, small_spec(), TASK)
+    store.open()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        disk = Disk(monkeypatch, lasts)
+        with suppress(StoreError):
+            act(store)
+        left = Path(shutil.copytree(root, f"{root}-{lasts}"))
+    store.close()
+    return left, disk.died
+
+
+def _recorded(root: Path, count: int, end: EndReason | None = None) -> list[Step]:
+    """Flush so many actions of episode `a`, of which none is the last; returns all steps up to the end."""
+    steps = list(steps_of(small_spec(), "a", [Source.POLICY] * count, end))
+    with EpisodeStore(root, small_spec(), TASK) as store:
+        store.begin(header_of("a"))
+        for step in steps[:count]:
+            store.append(step)
+        store.flush()
+    return steps
+
+
+def _cut(store: EpisodeStore) -> None:
+    if "a" in store.unfinished:
+        store.close_unfinished("a")
+
+
+def _holds_all(root: Path, steps: list[Step]) -> None:
+    """Whatever happened, the cut episode has every frame that was acknowledged, and nothing is set aside."""
     with EpisodeStore(root, small_spec(), TASK) as store:
         assert store.quarantined == {}
-        if store.unfinished:
-            store.close_unfinished("a")
+        _cut(store)
         found = list(store.read("a").steps())
-        assert len(found) >= len(steps) - 1
+        assert len(found) == len(steps)
+        assert found[-1].end is EndReason.FAULT
         for one, other in zip(found[:-1], steps):
             assert_same_step(one, other)
 
 
-@pytest.mark.parametrize("count", [2, 11, 12, 20, 21])
+@pytest.mark.parametrize("count", [2, 11, 20])
 def test_a_kill_between_any_two_writes_of_an_episode_that_is_cut_loses_nothing(tmp_path: Path, count: int) -> None:
-    steps = list(steps_of(small_spec(), "a", [Source.POLICY] * count, None))
-    with EpisodeStore(tmp_path / "begun", small_spec(), TASK) as store:
-        store.begin(header_of("a"))
+    steps = _recorded(tmp_path / "begun", count)
+    for lasts in range(200):
+        left, died = _killed(tmp_path / "begun", lasts, _cut)
+        _holds_all(left, steps)
+        if not died:
+            break
+        shutil.rmtree(left)
+        shutil.rmtree(tmp_path / "begun")
+        _recorded(tmp_path / "begun", count)
+    assert lasts > 14, "there was nothing to be killed in"
+    assert not died
+
+
+@pytest.mark.parametrize("lasts", [1, 2, 8, 14])
+def test_a_cut_that_is_killed_again_and_again_costs_no_frame(tmp_path: Path, lasts: int) -> None:
+    root = tmp_path / "begun"
+    steps = _recorded(root, 12)
+    for _ in range(4):
+        root, died = _killed(root, lasts, _cut)
+        assert died
+    _holds_all(root, steps)
+
+
+@pytest.mark.parametrize("first", [1, 4, 8])
+def test_a_kill_at_the_end_and_another_when_its_last_step_comes_again_lose_nothing(tmp_path: Path, first: int) -> None:
+    steps = _recorded(tmp_path / "begun", 13, EndReason.SUCCESS)
+
+    def send(store: EpisodeStore) -> None:
         for step in steps:
             store.append(step)
-        store.flush()
-    for lasts in range(200):
-        root = Path(shutil.copytree(tmp_path / "begun", tmp_path / f"{lasts}"))
-        store = EpisodeStore(root, small_spec(), TASK)
-        store.open()
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            disk = Disk(monkeypatch, lasts)
-            with suppress(StoreError):
-                store.close_unfinished("a")
-            copy = Path(shutil.copytree(root, tmp_path / f"{lasts}_after"))
-        store.close()
-        _survives(copy, steps)
-        if not disk.died:
-            break
-    assert lasts > 14, "there was nothing to be killed in"
-    assert not disk.died
+
+    ended, _ = _killed(tmp_path / "begun", first, send)
+    for then in range(0, 90, 3):
+        left, died = _killed(Path(shutil.copytree(ended, tmp_path / f"{then}")), then, send)
+        with EpisodeStore(left, small_spec(), TASK) as store:
+            assert store.quarantined == {}
+            assert store.durable("a") >= 12
+            send(store)
+            assert [step.index for step in store.read("a").steps()] == [step.index for step in steps]
+            assert store.read("a").end is EndReason.SUCCESS
+        if not died:
+            return
+    raise AssertionError("it was never written in peace")
+
+
+def test_an_episode_that_is_cut_while_another_process_reads_it_is_read_whole(tmp_path: Path, monkeypatch) -> None:
+    steps = _recorded(tmp_path, 11)
+    with EpisodeStore(tmp_path, small_spec(), TASK) as store:
+        complete_steps = stored_episode.complete_steps
+
+        def first_the_other(group: zarr.Group) -> int:
+            count = complete_steps(group)
+            _cut(store)
+            return count
+
+        monkeypatch.setattr(stored_episode, "complete_steps", first_the_other)
+        found = list(store.read("a").steps())
+    assert [step.index for step in found] == [step.index for step in steps]
+    assert found[-1].end is EndReason.FAULT
