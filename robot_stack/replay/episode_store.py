@@ -1,7 +1,7 @@
 """The episode store: one zarr group per episode, sealed by a manifest; labels and scores beside them.
 
 root/store.json                     which spec and task all episodes share
-root/episodes/<episode_id>.zarr/    arrays of `columns.columns`, manifest.json once closed
+root/episodes/<episode_id>.zarr/    arrays of `columns.columns`, manifest.json once closed, ending.json if it was cut
 root/labels.jsonl, root/stages.jsonl, root/preferences.jsonl, root/scores/   see `annotations`
 root/quarantine/<episode_id>/       broken episodes, with reason.txt
 """
