@@ -7,7 +7,7 @@
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
-# make bench-evidence  what reward adds to corrections, with operators of other skill, a day; writes benchmarks/EVIDENCE.md
+# make bench-evidence  what reward adds to corrections, with operators of other skill, days; writes benchmarks/EVIDENCE.md
 # make bench-asking  an operator who looks only when asked, hours; writes benchmarks/ASKING.md
 # make bench-tasks   each simulated task with BC and HG-DAgger beside, hours; writes benchmarks/TASKS.md
 # make bench-suites  RLPD on outside suites beside published figures, hours; SMOKE=1 for one hour; writes benchmarks/SUITES.md

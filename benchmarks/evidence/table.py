@@ -151,8 +151,8 @@ def table(results: Sequence[Result], picture: str = "../docs/images/evidence.png
     lines = [
         "# Evidence",
         "",
-        "Made by `make bench-evidence`: peg insertion in simulation, minutes of robot time in online training, with",
-        "the same demonstrations and trunk for all conditions of an operator and a seed. Success without an operator",
+        "Made by `make bench-evidence`: peg insertion in simulation; minutes are the robot time of online training.",
+        "All conditions of an operator and a seed have the same demonstrations and trunk. Success without an operator",
         "on the same held-out resets, pooled over the seeds, with Wilson's 95 % interval; cycle is the mean time of a",
         f"success, with its 95 % interval; human steps are those of the last {LAST} episodes. Operator and robot time",
         "are means over the seeds, demonstrations included. The interval is that of the resets; how far the seeds lie",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, takewhile
 from pathlib import Path
 
 from robot_stack.types.errors import StoreError
 
 PARTIAL = ".partial"
+_making = threading.Lock()
 ANYBODY = 0o666
 """Mode of a new file, of which the umask takes its part."""
 
@@ -28,13 +31,16 @@ def sync_directory(path: Path) -> None:
 def make_durable(folder: Path) -> None:
     """Make a folder and those above it, as far as there are none, so that their names survive too.
 
+    Another thread that wants the same one waits until it is on disk.
+
     Raises:
         OSError: If the disk refuses.
     """
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for each in reversed(missing):
-        sync_directory(each.parent)
+    with _making:
+        missing = list(takewhile(lambda each: not each.exists(), chain((folder,), folder.parents)))
+        for each in reversed(missing):
+            each.mkdir(exist_ok=True)
+            sync_directory(each.parent)
 
 
 def write_durable(path: Path, content: bytes | memoryview | str, *, mode: int = ANYBODY) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -295,12 +296,17 @@ class EpisodeStore:
     def _recover(self) -> None:
         for path in self._paths.episodes.iterdir():
             if path.name.startswith(NEW_PREFIX):
-                shutil.rmtree(path)
+                shutil.rmtree(path, ignore_errors=True)
         for path in sorted(self._paths.episodes.iterdir()):
+            if path.name.startswith(NEW_PREFIX):
+                continue  # the disk refuses to let go of it
             try:
                 self._recover_episode(path)
             except (StoreError, OSError, ValueError, KeyError) as error:
                 self._quarantine(path, str(error))
+        for episode_id in [name for name, writer in self._writers.items() if writer.end is not None]:
+            with suppress(StoreError):  # `flush` tries again
+                self._seal(episode_id)
         aside = self._paths.quarantine
         for path in sorted(aside.iterdir()) if aside.exists() else ():
             reason = path / "reason.txt"

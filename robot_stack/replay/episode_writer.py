@@ -25,18 +25,16 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore, MemoryStore
 
-from robot_stack.disk.durable import sync_directory, write_durable, write_json
+from robot_stack.disk.durable import sync_directory, write_durable
 from robot_stack.replay.columns import Column, action_row, columns, frame_row
 from robot_stack.replay.durable import together
-from robot_stack.replay.manifest import Manifest
+from robot_stack.replay.manifest import Ending, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, complete_steps, episode_attributes
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 
 NEW_PREFIX = ".new-"
-ENDING = "ending.json"
-"""Name of the file that says, before an episode is cut, where and why: it ends there, however often that is killed."""
 METADATA = "zarr.json"
 """Name of the file by which zarr knows a group or an array."""
 LEVEL = 1
@@ -128,7 +126,7 @@ class EpisodeWriter:
         self.flush()
         frames = self.next_index
         if self._is_cut:
-            write_json(self._path / ENDING, {"end": self.end, "frames": frames})
+            Ending(end=self.end, length=frames - 1).declare(self._path)
         self._shrink(frames)
         Manifest.seal(self._path, end=self.end, length=frames - 1)
         self.durable = frames - 1
@@ -150,10 +148,8 @@ class EpisodeWriter:
             if array.chunks[0] != self._chunk_rows:
                 told = f"{array.chunks[0]} rows, must have {self._chunk_rows}"
                 raise StoreError(f"chunks of {name} of {self._path.name} have {told}")
-        if (self._path / ENDING).exists():
-            ending = json.loads((self._path / ENDING).read_text())
-            self.end, frames = EndReason(ending["end"]), int(ending["frames"])
-            actions = frames - 1
+        if ending := Ending.load(self._path):
+            self.end, frames, actions = ending.end, ending.length + 1, ending.length
         else:
             frames = actions = complete_steps(group)
         first = frames // self._chunk_rows * self._chunk_rows
@@ -162,8 +158,8 @@ class EpisodeWriter:
                 key = _chunk_name(column, chunk)
                 if not (self._path / column.name / key).exists():
                     raise StoreError(f"chunk {column.name}/{key} of {self._path.name} is missing, must be there")
+            rows = np.asarray(arrays[column.name][:frames])  # also for its checksums
             if self.end is None:  # else nothing is written behind it any more
-                rows = np.asarray(arrays[column.name][:frames])
                 self._rows[column.name][: frames - first] = rows[first:]
         self.next_index = frames
         self.durable = frames - 1

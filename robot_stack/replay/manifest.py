@@ -12,6 +12,7 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason
 
 FILE_NAME = "manifest.json"
+ENDING_NAME = "ending.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,35 @@ class Manifest:
         rows = json.loads((path / "source" / "zarr.json").read_text())["shape"][0]
         if rows != self.length:
             raise StoreError(f"length of {path.name} is {self.length} in its manifest, must be {rows} as in its arrays")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Where and why an episode is cut, on disk before any of it is: it ends there, however often that is killed.
+
+    Attributes:
+        length: T, the number of actions.
+    """
+
+    end: EndReason
+    length: int
+
+    def declare(self, path: Path) -> None:
+        """Write it into the episode directory `path`, atomically."""
+        write_json(path / ENDING_NAME, asdict(self))
+
+    @classmethod
+    def load(cls, path: Path) -> Ending | None:
+        """Read that of the episode directory `path`, or return None if it was not being cut.
+
+        Raises:
+            OSError, ValueError, KeyError, TypeError: If there is one that cannot be read.
+        """
+        file = path / ENDING_NAME
+        if not file.exists():
+            return None
+        raw = json.loads(file.read_text())
+        return cls(end=EndReason(raw["end"]), length=int(raw["length"]))
 
 
 def _digest(path: Path) -> str:

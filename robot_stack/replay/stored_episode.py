@@ -13,7 +13,7 @@ import zarr
 from zarr.storage import LocalStore
 
 from robot_stack.replay.columns import IMAGE_PREFIX, NO_SOURCE, SCHEMA_VERSION, columns
-from robot_stack.replay.manifest import Manifest
+from robot_stack.replay.manifest import Ending, Manifest
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.observation import Observation
@@ -128,8 +128,8 @@ def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
 def read_episode(path: Path, *, images: bool = True, only: Collection[str] | None = None) -> StoredEpisode:
     """Read the episode directory `path`; needs no lock, and may run while another process writes.
 
-    An unfinished episode is read up to its last complete step. Without `images` no pixel is decoded; with `only`
-    nothing but these columns and `source`.
+    An unfinished episode is read up to its last complete step; one that is being cut, to where it will end. Without
+    `images` no pixel is decoded; with `only` nothing but these columns and `source`.
 
     Raises:
         StoreError: If it cannot be read.
@@ -139,13 +139,13 @@ def read_episode(path: Path, *, images: bool = True, only: Collection[str] | Non
     wanted = [c for c in wanted if images or not c.name.startswith(IMAGE_PREFIX)]
     try:
         for _ in range(TRIES):
-            manifest = Manifest.load(path)
+            ended = Manifest.load(path) or Ending.load(path)
             group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
-            length = manifest.length if manifest else complete_steps(group)
-            frames = length + 1 if manifest else length
+            length = ended.length if ended else complete_steps(group)
+            frames = length + 1 if ended else length
             arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in wanted}  # type: ignore[index]
-            if manifest or complete_steps(group) >= length:  # else it was cut meanwhile, its sources first
-                return StoredEpisode(header=header, spec=spec, end=manifest.end if manifest else None, arrays=arrays)
+            if ended or complete_steps(group) >= length:  # else it was cut meanwhile, its sources first
+                return StoredEpisode(header=header, spec=spec, end=ended.end if ended else None, arrays=arrays)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise StoreError(f"episode {path.name} is unreadable: {error!r}") from error
     raise StoreError(f"episode {path.name} changes whenever it is read, must be ended by one process; read it later")

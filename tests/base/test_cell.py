@@ -184,7 +184,7 @@ def test_an_answer_that_cannot_be_used_is_not_waited_for_as_long_as_a_server_tha
         stopped.reset(7)
 
 
-@pytest.mark.parametrize("change", [{"start_s": 0.2}, {"stopping": lambda: True}])
+@pytest.mark.parametrize("change", [{"start_s": 0.2}, {"start_s": 600.0, "stopping": lambda: True}])
 def test_an_episode_does_not_begin_without_it(change: dict[str, Any]) -> None:
     based, _ = cell_with(Scripted(ready_after=10**9), **change)
     before_s = time.monotonic()

@@ -20,6 +20,7 @@ import zarr
 
 from robot_stack.replay import episode_writer, manifest, stored_episode
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.stored_episode import read_episode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason, Step
@@ -90,8 +91,7 @@ class Disk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lasts: int) -> None:
         self._left, self._lock, self.died = lasts, threading.Lock(), False
-        places = ((episode_writer, "write_durable"), (episode_writer, "write_json"), (manifest, "write_json"))
-        for where, name in (*places, (Path, "unlink")):
+        for where, name in ((episode_writer, "write_durable"), (manifest, "write_json"), (Path, "unlink")):
             monkeypatch.setattr(where, name, self._while_it_lasts(getattr(where, name)))
 
     def _while_it_lasts(self, call: Callable[..., None]) -> Callable[..., None]:
@@ -109,10 +109,10 @@ class Disk:
 def _killed(root: Path, lasts: int, act: Callable[[EpisodeStore], None]) -> tuple[Path, bool]:
     """What is on disk after a process that was killed behind so many writes; and whether it was."""
     store = EpisodeStore(root, small_spec(), TASK)
-    store.open()
     with pytest.MonkeyPatch.context() as monkeypatch:
         disk = Disk(monkeypatch, lasts)
         with suppress(StoreError):
+            store.open()
             act(store)
         left = Path(shutil.copytree(root, f"{root}-{lasts}"))
     store.close()
@@ -208,3 +208,25 @@ def test_an_episode_that_is_cut_while_another_process_reads_it_is_read_whole(tmp
         found = list(store.read("a").steps())
     assert [step.index for step in found] == [step.index for step in steps]
     assert found[-1].end is EndReason.FAULT
+
+
+def test_what_is_cut_halfway_is_read_to_its_end_and_is_ended_when_the_store_is_opened(tmp_path: Path) -> None:
+    steps = _recorded(tmp_path / "begun", 20)
+    left, died = _killed(tmp_path / "begun", 12, _cut)
+    assert died
+    half = read_episode(left / "episodes/a.zarr")
+    assert (half.end, len(list(half.steps()))) == (EndReason.FAULT, len(steps))
+    with EpisodeStore(left, small_spec(), TASK) as store:
+        assert (store.unfinished, store.episodes) == ((), ("a",))
+
+
+def test_a_damaged_chunk_of_what_was_being_cut_is_not_sealed_as_good(tmp_path: Path) -> None:
+    _recorded(tmp_path / "begun", 20)
+    left, _ = _killed(tmp_path / "begun", 3, _cut)
+    chunk = left / "episodes/a.zarr/proprio/c.0.0"
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    with EpisodeStore(left, small_spec(), TASK) as store:
+        assert store.episodes == ()
+        assert "unreadable" in store.quarantined["a"]
