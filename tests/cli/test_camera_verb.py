@@ -55,7 +55,7 @@ def test_a_camera_that_shows_nothing_says_why(
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     from robot_stack.cli.cell import camera
 
-    monkeypatch.setattr(camera, "PATIENCE_S", 6.0)  # from its first word on, which may be that it is being opened
+    monkeypatch.setattr(camera, "PATIENCE_S", 15.0)  # from its first word on, which may be that it is being opened
     assert command.main(words(root, "nowhere")) == 1
     assert "nowhere does not exist, must be a video or a folder of images" in capsys.readouterr().err
 
