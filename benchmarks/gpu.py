@@ -84,7 +84,7 @@ def algorithm_ms(name: str, device: str, count: int) -> float:
     """Milliseconds of one update of an algorithm, on rows that lie on the device."""
     algorithm = ALGORITHMS[name]
     config = algorithm.config(**updates.BEGUN.get(name, {}))
-    learner = algorithm.learner(updates.sizes(name), config, seed=0, device=device)
+    learner = algorithm.builders().learner(updates.sizes(name), config, seed=0, device=device)
     rows = updates.rows_of(config).to(device)
     return 1e3 / per_s(lambda: learner.update(rows), count)
 

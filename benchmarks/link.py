@@ -131,7 +131,7 @@ def parameters() -> Params:
     shown = SimpleNamespace(arrays={"proprio": np.ones((2, SPEC.proprio_size), np.float32)})
     sizes = learner_spec(trunk, [shown], SPEC, trained=False)  # type: ignore[list-item]
     config = settings.config
-    learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=0)
+    learner = find_algorithm(settings.algorithm).builders().learner(sizes, config, seed=0)
     metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=config)
     tensors = pack_tensors(trunk, learner.actor_tensors())
     return seal(version=1, tensors=tensors, metadata={**metadata, SPEC_DIGEST: SPEC.digest})

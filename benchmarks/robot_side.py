@@ -109,7 +109,7 @@ def write_policy(run: ResolvedRun, path: Path) -> None:
     trunk = EmbeddedTrunk(image_shapes(spec), len(spec.arms[0].axes)).requires_grad_(False).eval()
     ones = torch.ones(spec.proprio_size)
     sizes = sizes_of(trunk, spec, proprio_mean=0 * ones, proprio_std=ones, trained=False)
-    learner = find_algorithm(settings.algorithm).learner(sizes, settings.config, seed=0)
+    learner = find_algorithm(settings.algorithm).builders().learner(sizes, settings.config, seed=0)
     tensors = {name: torch.from_numpy(np.array(v)) for name, v in pack_tensors(trunk, learner.actor_tensors()).items()}
     metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=settings.config)
     write_tensors(path, tensors, {**metadata, "version": "1"})

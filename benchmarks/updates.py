@@ -69,7 +69,7 @@ def measure_one(name: str, repeats: int) -> tuple[float, float, int]:
     """The milliseconds of an update, their ratio to those of its products, and the rows of its batch."""
     algorithm = find_algorithm(name)
     config = algorithm.config(**BEGUN.get(name, {}))
-    learner, rows = algorithm.learner(sizes(name), config, seed=0), rows_of(config)
+    learner, rows = algorithm.builders().learner(sizes(name), config, seed=0), rows_of(config)
 
     def update() -> None:
         for _ in range(UPDATES):

@@ -13,9 +13,10 @@ from torch import Tensor
 from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import Trunk, encode_frames
 from policies.familiarity import Familiarity
-from policies.learner import ChoosesNoise, JudgingCritic, LearnerConfig, LearnerSpec, Module, ValuesActions
+from policies.learner import ChoosesNoise, JudgingCritic, LearnerSpec, Module, ValuesActions
 from policies.playback import ChunkPlayer
 from policies.registry import find_algorithm
+from policies.settings import LearnerConfig
 from robot_stack.types.errors import SpecError
 from robot_stack.types.help import Insight
 from robot_stack.types.observation import Observation
@@ -102,6 +103,7 @@ class ActingPolicy:
             grippers=spec.discrete_gripper_indices,
             noise=spec.noise_size,
         )
+        builders = algorithm.builders()
         try:
             settings = algorithm.config.model_validate_json(metadata["settings"])
         except ValueError as error:  # pydantic's is one
@@ -110,11 +112,11 @@ class ActingPolicy:
                 f"settings of params {params.version} are not of {metadata['algorithm']} as known here ({why}); "
                 "install the same robot-stack on both sides"
             ) from error
-        self._network = algorithm.policy(sizes, settings)
+        self._network = builders.policy(sizes, settings)
         self._network.requires_grad_(False).eval()
         self._critic: JudgingCritic | None = None
-        if algorithm.critic is not None and _tensors(params, CRITIC):
-            self._critic = algorithm.critic(sizes, settings)
+        if builders.critic is not None and _tensors(params, CRITIC):
+            self._critic = builders.critic(sizes, settings)
             self._critic.requires_grad_(False).eval()
         self._familiarity = Familiarity.from_tensors(_arrays(params, FAMILIAR))
         self._sample_rng = torch.Generator().manual_seed(seed)

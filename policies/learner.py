@@ -39,23 +39,6 @@ class LearnerSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """The way in which an algorithm's batches are drawn from the replay.
-
-    Attributes:
-        gamma: Discount per control tick.
-        expert_fraction: Share of demo and human rows.
-        n_step: Transitions that a return runs over.
-        chunk: Ticks of action per row.
-    """
-
-    gamma: float = 0.97
-    expert_fraction: float = 0.5
-    n_step: int = 1
-    chunk: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TensorBatch:
     """A `Batch` as tensors on a device; fields as there, features as float32.
 
@@ -134,40 +117,6 @@ _COLUMNS = tuple(name for name in TensorBatch.__slots__ if "images" not in name)
 
 def _images(images: Mapping[str, np.ndarray] | None) -> dict[str, Tensor]:
     return {name: torch.from_numpy(pixels) for name, pixels in (images or {}).items()}
-
-
-@runtime_checkable
-class LearnerConfig(Protocol):
-    """The settings that the update loop reads of any algorithm; a pydantic model."""
-
-    @property
-    def batch_size(self) -> int:
-        """Return the number of rows of a batch."""
-        ...
-
-    @property
-    def pretrain_updates(self) -> int:
-        """Return the number of updates before online training."""
-        ...
-
-    @property
-    def utd(self) -> float:
-        """Return the number of updates per online environment step."""
-        ...
-
-    @property
-    def shaping_weight(self) -> float:
-        """Return the weight of progress in the reward; 0 for an algorithm that reads no reward."""
-        ...
-
-    @property
-    def sampling(self) -> Sampling:
-        """Return how batches are drawn from the replay."""
-        ...
-
-    def model_dump_json(self) -> str:
-        """Return the settings as JSON, from which an actor reads them back."""
-        ...
 
 
 def published_tensors(module: nn.Module) -> dict[str, np.ndarray]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,14 +17,7 @@ from policies.encoders.activation import NormTanh
 from policies.encoders.heads import make_head
 from policies.encoders.trunk import FeaturePart
 from policies.precision import exactly
-
-Layers = Literal["hil_serl", "rlpd"]
-"""What stands behind each dense layer, and with which weights it starts.
-
-`hil_serl`: LayerNorm and tanh (arXiv:2410.21845); an actor starts near the middle and narrow. `rlpd`: ReLU, with
-LayerNorm before it in the critics alone (arXiv:2302.02948); weights start as Xavier's uniform says and biases at 0, so
-that an actor starts with a standard deviation of about 1 before the squash.
-"""
+from policies.settings import Layers
 
 
 class StateEncoder(nn.Module):

@@ -1,57 +1,25 @@
 """The registry of live reward models, which score every frame as it comes and are fitted anew during a run.
 
-The embedded progress model is built in; other packages bring more (`robot_stack.plugins`).
+Those below are built in; other packages bring more (`robot_stack.plugins`). Their settings are read without torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from torch import Tensor
-
-from reward_models.classifier.model import ClassifierReport, SuccessClassifier
-from reward_models.classifier_gated import ClassifierGatedModel, labelled
-from reward_models.expression import model as expression
 from reward_models.expression.config import ExpressionConfig
-from reward_models.expression.model import SEEN, ExpressionModel
-from reward_models.model_per_task import TaskModel
-from reward_models.otr import model as otr
 from reward_models.otr.config import OtrConfig
-from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig, ProgressConfig
-from reward_models.progress.fit import FitReport, fit
-from reward_models.progress.model import ARRAYS, ProgressModel
 from robot_stack import plugins
-from robot_stack.plugins import Part, Registry
-from robot_stack.types.errors import ConfigError, RewardError
+from robot_stack.plugins import Part, Registry, imported
+from robot_stack.types.errors import ConfigError
 
-ValueT = TypeVar("ValueT")
+if TYPE_CHECKING:
+    from reward_models.live_builders import LiveBuilders
+
 LiveT = TypeVar("LiveT", bound=LiveRewardConfig)
-LiveT_contra = TypeVar("LiveT_contra", contravariant=True)
-OnStep = Callable[[int, int, float], None]
-Fitted = tuple[TaskModel, FitReport, ClassifierReport | None]
-"""A model, its figures (NaN where not measured), and those of a classifier beside it, where there is one."""
-
-
-class FitModel(Protocol[LiveT_contra]):
-    """The fit of a live reward model."""
-
-    def __call__(
-        self, episodes: Sequence[ScoredEpisode], config: LiveT_contra, *, text: str, seed: int, on_step: OnStep
-    ) -> Fitted:
-        """Fit a model on demonstrations and verdicts.
-
-        Args:
-            episodes: At least one success.
-            text: What the robot was told.
-            on_step: To be told (step, steps, loss); may raise to end the fit.
-
-        Raises:
-            RewardError: If the episodes do not suffice.
-        """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +27,14 @@ class LiveModel(Part[LiveT]):
     """A live reward model, as `reward: {name: ...}` names it.
 
     Attributes:
-        restore: Builds it again from what `TaskModel.stored` gave.
+        builders: Returns what fits and restores it.
         says_progress: False for a model that knows success alone, whose Φ is NaN.
 
     Raises:
         ConfigError: If the settings lack what the learner reads.
     """
 
-    fit: FitModel[LiveT]
-    restore: Callable[[Mapping[str, Tensor], Mapping[str, str], LiveT], TaskModel]
+    builders: Callable[[], LiveBuilders[LiveT]]
     says_progress: bool = True
 
     def __post_init__(self) -> None:
@@ -75,67 +42,9 @@ class LiveModel(Part[LiveT]):
             raise ConfigError(f"settings are {self.config.__name__}, must be a subclass of LiveRewardConfig")
 
 
-def _fit_progress(
-    episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
-) -> Fitted:
-    model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
-    if config.confirm is None:
-        return model, report, None
-    classifier, judged = SuccessClassifier.fit(
-        labelled(episodes, model.plain), config.confirm, seed=seed, on_step=on_step
-    )
-    confirmed = ClassifierGatedModel(model, classifier)
-    return confirmed, replace(report, version=confirmed.version), judged
-
-
-def _restore_progress(tensors: Mapping[str, Tensor], texts: Mapping[str, str], config: ProgressConfig) -> TaskModel:
-    lacking = [name for name in ARRAYS if name not in tensors]
-    if lacking or "text" not in texts:
-        raise RewardError(
-            f"stored reward model lacks {lacking or ['text']}, must be written by this program; fit it again"
-        )
-    if any(name.endswith(".words.weight") for name in tensors):
-        raise RewardError(
-            "stored reward model reads words beside frames, must read frames alone; fit it again in a new run with "
-            "start_from: {run: THIS RUN, take: [episodes, encoder]}"
-        )
-    state = {name: tensors[name] for name in ARRAYS}
-    inputs = len(state["mean"])
-    progress = ProgressModel(inputs, config, text=texts["text"], thumbnails=state["thumbnails"].tolist())
-    progress.load_state_dict({**state, **texts, "members": _under("members.", tensors)})
-    if config.confirm is None:
-        return progress
-    classifier = SuccessClassifier(len(progress.plain), config.confirm)
-    classifier.load_state_dict(_under("confirm.", tensors))
-    return ClassifierGatedModel(progress, classifier)
-
-
-def _under(prefix: str, named: Mapping[str, ValueT]) -> dict[str, ValueT]:
-    return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
-
-
-def _fit_expression(
-    episodes: Sequence[ScoredEpisode], config: ExpressionConfig, *, text: str, seed: int, on_step: OnStep
-) -> tuple[ExpressionModel, FitReport, None]:
-    seen = None
-    if config.reads_scores:
-        seen, _ = fit(episodes, config, text=text, seed=seed, on_step=on_step)
-    model = expression.written(episodes, config, text=text, seen=seen)
-    return model, expression.judge(model, episodes, on_step), None
-
-
-def _restore_expression(
-    tensors: Mapping[str, Tensor], texts: Mapping[str, str], config: ExpressionConfig
-) -> ExpressionModel:
-    seen = None
-    if config.reads_scores:
-        seen = _restore_progress(_under(SEEN, tensors), _under(SEEN, texts), config)
-    return expression.restore(tensors, texts, config, seen=seen)
-
-
-PROGRESS = LiveModel(config=ProgressConfig, fit=_fit_progress, restore=_restore_progress)
-OTR = LiveModel(config=OtrConfig, fit=otr.fit, restore=otr.restore)
-EXPRESSION = LiveModel(config=ExpressionConfig, fit=_fit_expression, restore=_restore_expression)
+PROGRESS = LiveModel(config=ProgressConfig, builders=imported("reward_models.live_builders:PROGRESS"))
+OTR = LiveModel(config=OtrConfig, builders=imported("reward_models.live_builders:OTR"))
+EXPRESSION = LiveModel(config=ExpressionConfig, builders=imported("reward_models.live_builders:EXPRESSION"))
 
 LIVE_MODELS: Registry[LiveModel[Any]] = Registry(plugins.LIVE_REWARD_MODELS, LiveModel)
 

@@ -8,14 +8,14 @@ docs/adding.md has a package with one part of each kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -162,6 +162,15 @@ class Part(Generic[ConfigT]):
     """
 
     config: type[ConfigT]
+
+
+def imported(reference: str) -> Callable[[], Any]:
+    """Return a function that imports an object and returns it: what needs a large library is left until it is called.
+
+    Args:
+        reference: "module:attribute", as in an entry point.
+    """
+    return EntryPoint("", reference, "").load
 
 
 PartT = TypeVar("PartT")

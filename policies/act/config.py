@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from policies.learner import Sampling
+from policies.settings import Sampling
 
 
 class ActConfig(BaseModel):

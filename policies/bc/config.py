@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from policies.learner import Sampling
+from policies.settings import Sampling
 
 
 class BCConfig(BaseModel):

@@ -13,7 +13,8 @@ import torch
 from pydantic import BaseModel
 from torch import Tensor, nn
 
-from policies.encoders.pooling import Pool, Pooling
+from policies.encoders.config import Pool
+from policies.encoders.pooling import Pooling
 from policies.encoders.trunk import FeaturePart, ImageShape, check_images, encode_in_chunks, fingerprint
 
 

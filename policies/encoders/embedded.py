@@ -15,14 +15,13 @@ import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from policies.encoders.config import EmbeddedConfig
 from policies.encoders.pooling import SpatialSoftmax
 from policies.encoders.thumbnails import LEAST_CONTRAST, shrink, standardised
 from policies.encoders.trunk import FeaturePart, ImageShape, encode_in_chunks, fingerprint
@@ -182,30 +181,6 @@ class DemoFrames:
 
 REFIT = ("refit_at", "refit_steps")
 """Settings that say when the trunk is fitted again, and nothing of the one that is there."""
-
-
-class EmbeddedConfig(BaseModel):
-    """Training settings of the embedded trunk: budget, augmentation and loss weight."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    steps: int = Field(500, ge=1, le=100_000)
-    batch: int = Field(96, ge=1, le=4096)
-    learning_rate: float = Field(1e-3, gt=0.0, le=1e-1)
-    brightness: float = Field(0.25, ge=0.0, le=0.9, description="relative, per image and colour")
-    noise: float = Field(4.0, ge=0.0, le=64.0, description="standard deviation of pixel noise, of 255")
-    to_go_weight: float = Field(3.0, ge=0.0, le=100.0)
-    refit_at: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (), strict=False, description="online episodes after which it is fitted again, on all successes so far"
-    )
-    refit_steps: int = Field(1500, ge=1, le=100_000, description="training steps of such a fit")
-    thumbnail: int = Field(
-        8, ge=0, le=32, description="cells along a side of the thumbnails that reward models get; 0: none"
-    )
-
-    def for_refit(self) -> EmbeddedConfig:
-        """Return the settings of a fit on the successes of online training, which are more than the demonstrations."""
-        return self.model_copy(update={"steps": self.refit_steps})
 
 
 class _Heads(nn.Module):

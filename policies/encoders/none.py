@@ -7,17 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from policies.encoders.config import NoConfig
 from policies.encoders.embedded import DemoFrames
 from policies.encoders.trunk import FeaturePart, ImageShape, fingerprint
-
-
-class NoConfig(BaseModel):
-    """Its settings: there are none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class NoTrunk(nn.Module):

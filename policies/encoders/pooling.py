@@ -5,10 +5,10 @@ Shapes: N images, C channels, maps of h rows and w columns.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
+
+from policies.encoders.config import Pool
 
 
 class SpatialSoftmax(nn.Module):
@@ -33,10 +33,6 @@ class SpatialSoftmax(nn.Module):
         """
         keypoints = torch.softmax(maps.flatten(2), dim=2) @ self.grid  # (N, C, 2)
         return torch.cat([keypoints[..., 0], keypoints[..., 1]], dim=1)
-
-
-Pool = Literal["pooled", "spatial_softmax", "spatial_embeddings"]
-"""One vector per image; keypoints; or the maps themselves, for a head that learns where to look."""
 
 
 class Pooling(nn.Module):

@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from policies.encoders.backbone import BackboneTrunk
-from policies.encoders.pooling import Pool
+from policies.encoders.config import TimmConfig, TransformersConfig
 from policies.encoders.preprocess import Preprocess, read_processor
 from policies.encoders.trunk import ImageShape
 from policies.encoders.weights import check_finite, read_safetensors
@@ -29,27 +28,6 @@ TOWERS = ("clip", "clip_vision_model", "dinov2", "dinov2_with_registers", "dinov
 INCIDENTAL = ("_name_or_path", "architectures", "dtype", "transformers_version")
 """Settings of a checkpoint that do not change its features."""
 INTERPOLATIONS = {"nearest": 0, "bilinear": 2, "bicubic": 3}
-
-
-class _PretrainedConfig(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    pool: Pool = "pooled"
-    input_px: int | None = Field(None, ge=16, le=1024, description="side of the model's input; None: its own")
-    local_files_only: bool = Field(True, description="false: fetch from the hub what is not on the disk")
-
-
-class TransformersConfig(_PretrainedConfig):
-    """Settings of a frozen vision tower in the format of transformers."""
-
-    model: str = Field(min_length=1, description="folder of a checkpoint, or hub id")
-
-
-class TimmConfig(_PretrainedConfig):
-    """Settings of a frozen backbone of timm."""
-
-    model: str = Field(min_length=1, description="name of architecture and weights, as timm lists it")
-    weights: str | None = Field(None, min_length=1, description="safetensors file; None: the hub's, by name")
 
 
 class Tower(nn.Module):

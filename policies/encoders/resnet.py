@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
 from policies.encoders.backbone import BackboneTrunk
-from policies.encoders.pooling import Pool
+from policies.encoders.config import ResNetConfig
 from policies.encoders.trunk import ImageShape
 from policies.encoders.weights import load_strictly, read_safetensors
 from policies.precision import exactly
@@ -27,22 +26,6 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 GROUPS = 4
 WIDTHS = (64, 128, 256, 512)
 BLOCKS: Mapping[str, tuple[int, int, int, int]] = {"resnet10": (1, 1, 1, 1), "resnet18": (2, 2, 2, 2)}
-
-
-class ResNetConfig(BaseModel):
-    """Settings of a ResNet encoder of our own code, frozen from a file or trained end to end."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    weights: str | None = Field(None, min_length=1, description="safetensors file, on each machine")
-    trained: bool = Field(False, description="end to end, from the file or from random weights; else frozen")
-    pool: Pool = "spatial_embeddings"
-
-    @model_validator(mode="after")
-    def _frozen_needs_weights(self) -> ResNetConfig:
-        if self.weights is None and not self.trained:
-            raise ValueError("weights is missing, must be a safetensors file; or set trained: true to learn them")
-        return self
 
 
 def _same(x: Tensor, kernel: int, stride: int, value: float = 0.0) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from policies.learner import Sampling
+from policies.settings import Sampling
 
 
 class FlowConfig(BaseModel):

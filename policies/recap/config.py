@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from policies.flow_bc.config import FlowConfig
-from policies.learner import Sampling
+from policies.settings import Sampling
 
 
 class RecapConfig(FlowConfig):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from policies.learner import Sampling
-from policies.networks import Layers
+from policies.settings import Layers, Sampling
 
 
 class RLPDConfig(BaseModel):

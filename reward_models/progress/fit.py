@@ -25,8 +25,8 @@ from reward_models.progress.clips import (
 from reward_models.progress.common_look import Columns, CommonLook
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import FrameScores, ProgressModel
-from reward_models.progress.network import ProgressNetwork
-from reward_models.progress.orders import PAIRS, OrderedPair, order_accuracy, pairs_of, preference_loss
+from reward_models.progress.network import ProgressNetwork, preference_loss
+from reward_models.progress.orders import PAIRS, OrderedPair, order_accuracy, pairs_of
 from robot_stack.types.errors import RewardError
 
 OnStep = Callable[[int, int, float], None]

@@ -19,6 +19,11 @@ LEAST_LEFT = 1.0
 SUREST = 0.99
 """The guess is kept within this and 1 less it."""
 
+TEMPERATURE = 0.1
+"""Difference of Φ at which the further one is named in three cases of four (σ(1) = 0.73), but for lapses."""
+LAPSE = 0.1
+"""Share of answers that say nothing of the pair, as in the paper: so that a wrong answer costs a bounded loss."""
+
 
 class ProgressNetwork(nn.Module):
     """The network of one member of the ensemble. Shapes: B clips, K frames, D inputs, W width."""
@@ -64,3 +69,21 @@ class ProgressNetwork(nn.Module):
         there: Tensor = self.pair(torch.cat([before, after], dim=1))
         nowhere: Tensor = self.pair(torch.cat([before, before], dim=1))
         return torch.tanh(there - nowhere)[:, 0]
+
+
+def preference_loss(first: Tensor, second: Tensor, further: Tensor) -> Tensor:
+    r"""Compute the mean loss :math:`-\mu \log P - (1 - \mu) \log(1 - P)` of N pairs.
+
+    :math:`P = (1 - \epsilon) \sigma((\Phi_2 - \Phi_1) / \tau) + \epsilon / 2`, ε = `LAPSE`, τ = `TEMPERATURE`.
+
+    Source: Christiano et al., 2017, arXiv:1706.03741, section 2.2.3: the Bradley-Terry model, with answers that are
+    given at random in one case in ten, and ½ for "the same". Deviation: what is compared is Φ of two frames instead of
+    sums of rewards, over τ, since Φ is bounded.
+
+    Args:
+        first: Φ of the first frames, in [0, 1], shape (N,).
+        second: Φ of the second ones, same.
+        further: μ: 1 where the second got further, 0 where the first did, 0.5 for the same, shape (N,).
+    """
+    p = (1 - LAPSE) * torch.sigmoid((second - first) / TEMPERATURE) + LAPSE / 2
+    return -(further * p.log() + (1 - further) * (1 - p).log()).mean()

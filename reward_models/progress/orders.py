@@ -1,9 +1,4 @@
-"""Orders of frames that Φ is fitted on beside its labels: which of two frames got further, by an answer or a take-over.
-
-Source: Christiano et al., 2017, arXiv:1706.03741, section 2.2.3: the Bradley-Terry model, with answers that are given
-at random in one case in ten, and ½ for "the same". Deviation: what is compared is Φ of two frames instead of sums of
-rewards, over `TEMPERATURE`, since Φ is bounded.
-"""
+"""Orders of frames that Φ is fitted on beside its labels: which of two got further, by an answer or a take-over."""
 
 from __future__ import annotations
 
@@ -11,16 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.errors import RewardError
 
-TEMPERATURE = 0.1
-"""Difference of Φ at which the further one is named in three cases of four (σ(1) = 0.73), but for lapses."""
-LAPSE = 0.1
-"""Share of answers that say nothing of the pair, as in the paper: so that a wrong answer costs a bounded loss."""
 PAIRS = 12
 """Pairs of a training step."""
 
@@ -47,20 +36,6 @@ class OrderedPair(NamedTuple):
     first: np.ndarray
     second: np.ndarray
     further: float
-
-
-def preference_loss(first: Tensor, second: Tensor, further: Tensor) -> Tensor:
-    r"""Compute the mean loss :math:`-\mu \log P - (1 - \mu) \log(1 - P)` of N pairs.
-
-    :math:`P = (1 - \epsilon) \sigma((\Phi_2 - \Phi_1) / \tau) + \epsilon / 2`, ε = `LAPSE`, τ = `TEMPERATURE`.
-
-    Args:
-        first: Φ of the first frames, in [0, 1], shape (N,).
-        second: Φ of the second ones, same.
-        further: μ: 1 where the second got further, 0 where the first did, 0.5 for the same, shape (N,).
-    """
-    p = (1 - LAPSE) * torch.sigmoid((second - first) / TEMPERATURE) + LAPSE / 2
-    return -(further * p.log() + (1 - further) * (1 - p).log()).mean()
 
 
 def pairs_of(frames: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[Order]]) -> list[OrderedPair]:

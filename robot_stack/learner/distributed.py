@@ -125,8 +125,10 @@ def follow(resolved: ResolvedRun, folder: Path, ranks: Ranks) -> None:
     settings, spec = learning_settings(resolved), resolved.spec()
     trunk = fitting.load_trunk(RunPaths(folder).trunk, spec, settings.device)
     sizes = fitting.sizes_of(trunk, spec, **contents, trained=settings.trained_encoder)
-    learner = find_algorithm(settings.algorithm).learner(
-        sizes, settings.config, seed=resolved.run.seed, device=settings.device
+    learner = (
+        find_algorithm(settings.algorithm)
+        .builders()
+        .learner(sizes, settings.config, seed=resolved.run.seed, device=settings.device)
     )
     learner.ranks = ranks
     if message is Message.RESUME:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from policies.learner import AskedCritic, HasCritic, Learner, Sampling, TensorBatch
+from policies.learner import AskedCritic, HasCritic, Learner, TensorBatch
+from policies.settings import Sampling
 from robot_stack.learner.data.batches import Batches
 from robot_stack.replay.frames import NO_ROW
 from robot_stack.replay.outcome import Outcome

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.config import EmbeddedConfig
 from policies.encoders.thumbnails import thumbnails_of
 from policies.encoders.trunk import Trunk
 from policies.familiarity import Familiarity
@@ -323,7 +323,9 @@ def build_loop(
     """Build the update loop with a learner that has not learnt anything yet."""
     spec, settings, seed = parts.resolved.spec(), parts.settings, parts.resolved.run.seed
     config = settings.config
-    learner = find_algorithm(settings.algorithm).learner(encoders.sizes, config, seed=seed, device=settings.device)
+    learner = (
+        find_algorithm(settings.algorithm).builders().learner(encoders.sizes, config, seed=seed, device=settings.device)
+    )
     learner.ranks = distributed.ranks
     batches = make_batches(recorded.replay, settings.device)
     scheduled = parts.resolved.run.reward.discount == "scheduled"

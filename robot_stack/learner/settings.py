@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from policies.device import find_device
 from policies.encoders.registry import find_encoder
-from policies.learner import LearnerConfig
 from policies.registry import find_algorithm
+from policies.settings import LearnerConfig
 from reward_models.live import find_live
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
@@ -59,6 +58,8 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     Raises:
         ConfigError: If a setting does not fit, or the device is not there.
     """
+    from policies.device import find_device  # with torch, which checking settings does not need
+
     _asking(resolved)
     _imitation(resolved)
     _discount(resolved)
@@ -117,7 +118,7 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
     if not isinstance(config, LearnerConfig):
         raise ConfigError(
             f"settings of algorithm {name!r} are {type(config).__name__}, must have what the update loop reads; see "
-            "policies.learner.LearnerConfig"
+            "policies.settings.LearnerConfig"
         )
     if algorithm.steers_base:
         _steering(resolved, config)

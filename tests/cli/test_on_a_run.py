@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     algorithm = find_algorithm("bc")
     config = algorithm.config(head=8, hidden=(16,))
-    learner = algorithm.learner(sizes, config, seed=0)
+    learner = algorithm.builders().learner(sizes, config, seed=0)
     tensors = pack_tensors(trunk, learner.actor_tensors())
     metadata = actor_metadata(trunk, algorithm="bc", config=config)
     write_tensors(

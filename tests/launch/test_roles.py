@@ -52,3 +52,35 @@ def test_a_verb_that_needs_more_says_what_to_install() -> None:
     assert done.returncode == 1
     assert done.stderr.strip().endswith("; pip install 'robot-stack[dry-run]'")
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+WITHOUT_TORCH = """
+import sys
+from importlib.abc import MetaPathFinder
+class Lacking(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+sys.meta_path.insert(0, Lacking())
+from robot_stack.cli.checked_run import load_checked
+from robot_stack.types.errors import ConfigError
+for name in sys.argv[1:]:
+    load_checked(name)
+for mistake in ("algorithm.settings.batch_sise=3", "encoder.settings.stepz=3", "reward.settings.steps=0"):
+    try:
+        load_checked("peg_insert", [mistake])
+    except ConfigError as error:
+        print(error)
+"""
+
+
+def test_every_setting_of_a_run_is_checked_without_torch() -> None:
+    names = sorted(path.stem for path in (ROOT / "hardware_configs" / "runs").glob("*.yaml"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", WITHOUT_TORCH, *names]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stderr) == (0, ""), "nothing is said to be missing"
+    typed, stepped, none = done.stdout.strip().splitlines()
+    assert typed.endswith("did you mean 'batch_size'?")
+    assert stepped.endswith("did you mean 'steps'?")
+    assert "reward.settings.steps" in none

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from benchmarks.learning.lockstep import train_online
 from benchmarks.tiny_run import write_run
 from policies.distributed import Ranks
-from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.config import EmbeddedConfig
 from policies.encoders.trunk import encode_frames
 from robot_stack.learner import fitting, online_training, update_loop
 from robot_stack.learner.encoder import refit, trunk_job

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.tiny_run import header_of, write_run
-from policies.learner import Sampling, TensorBatch
+from policies.learner import TensorBatch
+from policies.settings import Sampling
 from robot_stack.learner import held_out
 from robot_stack.learner.data.batches import HostBatches
 from robot_stack.learner.held_out import HeldOutEpisodes

@@ -155,7 +155,7 @@ def trunk() -> EmbeddedTrunk:
 def _params(trunk: EmbeddedTrunk, version: int, seed: int) -> Params:
     zeros = torch.zeros(SPEC.proprio_size)
     sizes = LearnerSpec(parts=trunk.parts, proprio_mean=zeros, proprio_std=zeros + 1, actions=SPEC.action_size)
-    learner = find_algorithm("rlpd").learner(sizes, CONFIG, seed=seed)
+    learner = find_algorithm("rlpd").builders().learner(sizes, CONFIG, seed=seed)
     return Params(
         version=version,
         tensors=pack_tensors(trunk, learner.actor_tensors()),

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from policies.builders import Builders
+from policies.encoders.builders import TrunkBuilders
 from policies.encoders.registry import ENCODERS
 from policies.registry import ALGORITHMS, BC, find_algorithm
 from reward_models.live import LIVE_MODELS
+from reward_models.live_builders import LiveBuilders
 from reward_models.vlm.registry import FAMILIES
 from robot_stack import plugins
 from robot_stack.cli.checked_run import load_checked
@@ -60,6 +63,15 @@ def test_every_built_in_part_can_be_had(registry: plugins.Registry[plugins.Part]
     assert registry
     for name in registry:
         assert registry[name].config.model_fields or name == "none"
+
+
+def test_every_built_in_part_can_be_built() -> None:
+    for registry, builders in ((ENCODERS, TrunkBuilders), (LIVE_MODELS, LiveBuilders)):
+        assert all(isinstance(part.builders(), builders) for part in registry.values())
+    for algorithm in ALGORITHMS.values():
+        assert isinstance(algorithm.builders(), Builders)
+        if algorithm.builders().critic is not None:
+            assert algorithm.has_critics
 
 
 def test_an_unknown_name_lists_those_of_packages_too(install: Install) -> None:

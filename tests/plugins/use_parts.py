@@ -113,7 +113,7 @@ def algorithm() -> None:
         proprio_std=torch.ones(spec.proprio_size),
         actions=spec.action_size,
     )
-    learner = find_algorithm(settings.algorithm).learner(sizes, settings.config, seed=0)
+    learner = find_algorithm(settings.algorithm).builders().learner(sizes, settings.config, seed=0)
     rng = np.random.default_rng(0)
     batch = TensorBatch.for_imitation(
         rng.random((16, trunk.feature_size), np.float32),

@@ -34,7 +34,7 @@ def learned(seed: int = 0, **settings: Any) -> tuple[EmbeddedTrunk, object, Para
     )
     algorithm = find_algorithm("rlpd")
     config = algorithm.config(head=8, hidden=(16, 16), **settings)
-    learner = algorithm.learner(sizes, config, seed=seed)
+    learner = algorithm.builders().learner(sizes, config, seed=seed)
     params = Params(
         version=3,
         tensors=pack_tensors(trunk, learner.actor_tensors()),

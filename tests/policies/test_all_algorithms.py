@@ -72,7 +72,7 @@ CASES = {
 def make(name: str, spec: LearnerSpec = SPEC, seed: int = 0, **settings: Any) -> Any:
     algorithm = ALGORITHMS[name]
     config = algorithm.config(**{"head": 8, "hidden": (16,)} | SMALL[name] | settings)
-    return algorithm.learner(sized(name, spec), config, seed=seed)
+    return algorithm.builders().learner(sized(name, spec), config, seed=seed)
 
 
 def sized(name: str, spec: LearnerSpec) -> LearnerSpec:
@@ -175,7 +175,7 @@ def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
     learner, algorithm = case.learner(), ALGORITHMS[case.name]
     for number in range(7):
         learner.update(case.batch(number))
-    network = algorithm.policy(case.sizes, learner.config)
+    network = algorithm.builders().policy(case.sizes, learner.config)
     tensors = {key: torch.from_numpy(np.array(value)) for key, value in learner.actor_tensors().items()}
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float16, torch.float32}
     network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})

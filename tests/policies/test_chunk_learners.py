@@ -91,7 +91,7 @@ def test_reward_finds_the_chunk_that_the_clone_of_the_same_data_does_not(name: s
 def trained(name: str) -> Any:
     common = {"hidden": (64, 64), "head": 8, "chunk": CHUNK, "replan": CHUNK, "learning_rate": 2e-3, "actor_tau": 0.02}
     config = ALGORITHMS[name].config(**{**common, **SETTINGS[name]})
-    learner, rng = ALGORITHMS[name].learner(ONE_ACTION, config, seed=0), np.random.default_rng(0)
+    learner, rng = ALGORITHMS[name].builders().learner(ONE_ACTION, config, seed=0), np.random.default_rng(0)
     for _ in range(UPDATES.get(name, 600)):
         learner.update(decisions(rng))
     return learner

@@ -136,7 +136,7 @@ def test_reward_finds_the_chunk_that_imitation_of_the_same_data_does_not() -> No
         config = ALGORITHMS["cqn_as"].config(
             **common, **settings, learning_rate=2e-3, target_tau=0.02, value_min=-8.0, value_max=0.5
         )
-        learner = ALGORITHMS["cqn_as"].learner(ONE_ACTION, config, seed=0)
+        learner = ALGORITHMS["cqn_as"].builders().learner(ONE_ACTION, config, seed=0)
         rng = np.random.default_rng(0)
         for _ in range(600):
             learner.update(decisions(rng))

@@ -49,7 +49,7 @@ def test_updates_run_on_the_device_alone(name: str, elsewhere: str) -> None:
     case: Case = CASES[name]
     algorithm = ALGORITHMS[case.name]
     settings = {"head": 8, "hidden": (16,), **SMALL[case.name], **({"chunk": case.chunk} if case.chunk > 1 else {})}
-    made = algorithm.learner(case.sizes, algorithm.config(**settings), seed=0, device=elsewhere)
+    made = algorithm.builders().learner(case.sizes, algorithm.config(**settings), seed=0, device=elsewhere)
     for number in range(8):
         metrics = made.update(case.batch(number).to(elsewhere))
         assert {value.device.type for key, value in metrics.items() if key != "guide_steps"} == {elsewhere}
@@ -58,7 +58,7 @@ def test_updates_run_on_the_device_alone(name: str, elsewhere: str) -> None:
 def test_host_tensors_among_others_are_noticed(elsewhere: str) -> None:
     case = CASES["rlpd, one arm"]
     algorithm = ALGORITHMS["rlpd"]
-    made = algorithm.learner(case.spec, algorithm.config(head=8, hidden=(16,)), seed=0, device=elsewhere)
+    made = algorithm.builders().learner(case.spec, algorithm.config(head=8, hidden=(16,)), seed=0, device=elsewhere)
     with pytest.raises(RuntimeError, match="is not on the expected device"):
         made.update(case.batch(0))
 

@@ -13,9 +13,9 @@ import torch
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from policies.encoders.embedded import DemoFrames, EmbeddedConfig
+from policies.encoders.config import EmbeddedConfig, ResNetConfig
+from policies.encoders.embedded import DemoFrames
 from policies.encoders.registry import ENCODERS, find_encoder, load_trunk, make_trunk
-from policies.encoders.resnet import ResNetConfig
 from robot_stack.types.errors import ConfigError, SpecError
 from tests.policies.tiny_encoders import SHAPES, checkpoint, demo, images, resnet_file, tiny_trunk
 

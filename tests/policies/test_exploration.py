@@ -68,7 +68,7 @@ def test_a_policy_explores_smoothly_where_it_is_asked_to(name: str) -> None:
         torch.manual_seed(0)
         algorithm = ALGORITHMS[name]
         config = algorithm.config(**SMALL[name], head=8, hidden=(16,), smooth_ticks=ticks, std_max=0.5, std_min=0.4)
-        network = algorithm.policy(SPEC, config)
+        network = algorithm.builders().policy(SPEC, config)
         rng = torch.Generator().manual_seed(2)
         first, second = (
             network.act(rows.features, rows.proprio, tick=tick, rng=rng, deterministic=False) for tick in (10, 11)

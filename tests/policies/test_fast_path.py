@@ -31,7 +31,9 @@ def losses(made: Any, device: str, numbers: range, spec: LearnerSpec = TWO_ARMS)
 
 def learner(name: str, device: str, spec: LearnerSpec = TWO_ARMS, **settings: Any) -> Any:
     algorithm = ALGORITHMS[name]
-    return algorithm.learner(sized(name, spec), algorithm.config(**SMALL[name] | settings), seed=0, device=device)
+    return algorithm.builders().learner(
+        sized(name, spec), algorithm.config(**SMALL[name] | settings), seed=0, device=device
+    )
 
 
 def assert_close(found: list[dict[str, float]], wanted: list[dict[str, float]], **tolerance: float) -> None:

@@ -28,7 +28,7 @@ def learned(name: str = "rlpd", *, familiar: bool = True, **settings: Any) -> tu
     )
     algorithm = find_algorithm(name)
     config = algorithm.config(head=8, hidden=(16, 16), **settings)
-    learner = algorithm.learner(sizes, config, seed=0)
+    learner = algorithm.builders().learner(sizes, config, seed=0)
     shown = trunk.encode({"wrist": np.stack([observation(seed).images["wrist"] for seed in range(20)])})
     familiarity = Familiarity.fit(shown) if familiar else None
     tensors = pack_tensors(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from policies.encoders.none import NoConfig
+from policies.encoders.config import NoConfig
 from policies.encoders.registry import load_trunk, make_trunk
 from policies.encoders.trunk import encode_frames
 

@@ -15,8 +15,9 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
+from policies.encoders.config import TimmConfig, TransformersConfig
 from policies.encoders.preprocess import Preprocess, read_processor
-from policies.encoders.pretrained import TimmConfig, TransformersConfig, make_timm, make_tower
+from policies.encoders.pretrained import make_timm, make_tower
 from robot_stack.types.errors import ConfigError
 from tests.policies.tiny_encoders import PROCESSOR, SHAPES, checkpoint, images, tiny_trunk
 

@@ -29,7 +29,7 @@ def own(rows: TensorBatch, *, expert: bool = False) -> TensorBatch:
 def trained(updates: int = 600, **settings: Any) -> Any:
     common = {"hidden": (64, 64), "head": 8, "chunk": CHUNK, "replan": CHUNK, "learning_rate": 2e-3, "actor_tau": 0.02}
     algorithm = ALGORITHMS["recap"]
-    learner = algorithm.learner(ONE_ACTION, algorithm.config(**{**common, **settings}), seed=0)
+    learner = algorithm.builders().learner(ONE_ACTION, algorithm.config(**{**common, **settings}), seed=0)
     rng = np.random.default_rng(0)
     for _ in range(updates):
         learner.update(own(decisions(rng)))

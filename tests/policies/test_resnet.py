@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
 from policies import precision
+from policies.encoders.config import ResNetConfig
 from policies.encoders.registry import load_trunk
-from policies.encoders.resnet import BLOCKS, IMAGENET_MEAN, IMAGENET_STD, ResNet, ResNetConfig, make_resnet
+from policies.encoders.resnet import BLOCKS, IMAGENET_MEAN, IMAGENET_STD, ResNet, make_resnet
 from robot_stack.types.errors import ConfigError
 from tests.policies.tiny_encoders import SHAPES, images, resnet_file, tiny_trunk
 

@@ -212,7 +212,7 @@ def missed_after(updates: int, playing: float) -> float:
     algorithm = ALGORITHMS["dsrl_on_base"]
     quick = {"hidden": (64, 64), "head": 8, "learning_rate": 2e-3, "actor_tau": 0.02}
     config = algorithm.config(**quick, target_entropy_per_action=-3.0)
-    learner = algorithm.learner(sized("dsrl_on_base", replace(SPEC, actions=1)), config, seed=0)
+    learner = algorithm.builders().learner(sized("dsrl_on_base", replace(SPEC, actions=1)), config, seed=0)
     assert isinstance(learner, DSRLOnBaseLearner)
     rng = np.random.default_rng(0)
     for _ in range(updates):
@@ -233,6 +233,6 @@ def test_reward_finds_the_noise_of_which_the_base_makes_the_best_chunk_where_it_
 def test_a_base_that_draws_its_own_noise_and_a_trained_encoder_are_refused() -> None:
     algorithm = ALGORITHMS["dsrl_on_base"]
     with pytest.raises(ConfigError, match="base draws its own noise, must let it be chosen to be steered"):
-        algorithm.learner(SPEC, algorithm.config(), seed=0)
+        algorithm.builders().learner(SPEC, algorithm.config(), seed=0)
     with pytest.raises(ConfigError, match="encoder is trained end to end, must be frozen beside a base"):
-        algorithm.learner(replace(SIZES, trunk=nn.Identity()), algorithm.config(), seed=0)
+        algorithm.builders().learner(replace(SIZES, trunk=nn.Identity()), algorithm.config(), seed=0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from policies.encoders.embedded import EmbeddedConfig, EmbeddedTrunk, fit_trunk
+from policies.encoders.config import EmbeddedConfig
+from policies.encoders.embedded import EmbeddedTrunk, fit_trunk
 from policies.encoders.registry import load_trunk
 from policies.encoders.thumbnails import shrink, thumbnails_of
 from tests.policies.test_trunk import SHAPES, demo, images

@@ -119,7 +119,7 @@ def test_imitation_trains_the_encoder_too() -> None:
 def test_algorithms_with_a_frozen_part_refuse_a_trained_encoder(name: str) -> None:
     algorithm = find_algorithm(name)
     with pytest.raises(ConfigError, match="encoder is trained end to end, must be frozen"):
-        algorithm.learner(sizes(), algorithm.config(), seed=0)
+        algorithm.builders().learner(sizes(), algorithm.config(), seed=0)
 
 
 def test_actor_sees_with_the_published_encoder_and_takes_newer_ones() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from policies.encoders.embedded import REFIT, DemoFrames, EmbeddedConfig, EmbeddedTrunk, fit_trunk
+from policies.encoders.config import EmbeddedConfig
+from policies.encoders.embedded import REFIT, DemoFrames, EmbeddedTrunk, fit_trunk
 from robot_stack.types.errors import SpecError
 
 SHAPES = {"front": (24, 32, 3), "wrist": (24, 24, 3)}

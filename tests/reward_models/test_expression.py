@@ -144,7 +144,9 @@ def config(**more: object) -> ExpressionConfig:
 
 def fitted(settings: ExpressionConfig) -> tuple[ExpressionModel, object]:
     shown = [episode(20 + i) for i in range(4)] + [episode(30, success=False)]
-    model, report, _ = find_live("expression").fit(shown, settings, text="t", seed=0, on_step=lambda *_: None)
+    model, report, _ = (
+        find_live("expression").builders().fit(shown, settings, text="t", seed=0, on_step=lambda *_: None)
+    )
     assert isinstance(model, ExpressionModel)
     return model, report
 
@@ -181,7 +183,7 @@ def test_it_is_kept_and_comes_back_and_other_words_are_another_version(tmp_path:
 
 def test_a_fit_on_other_episodes_makes_no_other_version_of_the_same_formulas() -> None:
     """Else a formula that has lost trust would be trusted again by every fit, without having learned anything."""
-    fit = find_live("expression").fit
+    fit = find_live("expression").builders().fit
     shown = [episode(20 + i) for i in range(4)]
     more = [*shown, episode(30, success=False), episode(40)]
     versions = {
@@ -218,7 +220,9 @@ def test_it_reads_the_embedded_scores_where_it_names_them(tmp_path: Path) -> Non
 
 def test_episodes_without_the_part_are_refused() -> None:
     with pytest.raises(RewardError, match="progress: formula reads tip, must read some of done, open, phi"):
-        find_live("expression").fit([episode(parts=PARTS[1:])], config(), text="t", seed=0, on_step=lambda *_: None)
+        find_live("expression").builders().fit(
+            [episode(parts=PARTS[1:])], config(), text="t", seed=0, on_step=lambda *_: None
+        )
 
 
 def test_the_job_of_a_fit_elsewhere_says_which_column_is_what(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from reward_models.progress.fit import fit
-from reward_models.progress.orders import Order, order_accuracy, pairs_of, preference_loss, take_overs
+from reward_models.progress.network import preference_loss
+from reward_models.progress.orders import Order, order_accuracy, pairs_of, take_overs
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError
 from tests.reward_models.misled import accuracy, answers, misled

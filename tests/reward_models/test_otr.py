@@ -160,4 +160,4 @@ def test_it_is_a_live_model_by_name() -> None:
     assert part.config.model_validate_json(json.dumps({"references": 2})) == OtrConfig(references=2)
     tensors, texts = fitted().stored()
     assert all(isinstance(tensor, torch.Tensor) for tensor in tensors.values())
-    assert part.restore(tensors, texts, CONFIG).version == texts["version"]
+    assert part.builders().restore(tensors, texts, CONFIG).version == texts["version"]

@@ -172,7 +172,7 @@ def test_a_stored_model_that_reads_words_is_refused_with_what_to_do(fitted: Fitt
     tensors, texts = fitted[0].stored()
     older = {**tensors, "members.0.words.weight": torch.zeros(32, 256)}
     with pytest.raises(RewardError, match=r"reads words beside frames, must read frames alone; fit it again .*start"):
-        PROGRESS.restore(older, texts, QUICK)
+        PROGRESS.builders().restore(older, texts, QUICK)
 
 
 def test_hops_point_the_way_and_are_as_long_as_it_is(fitted: Fitted) -> None:
@@ -335,7 +335,7 @@ def test_members_read_no_thumbnail(holding: ProgressModel) -> None:
 
 def test_a_restored_model_knows_what_successes_look_like(holding: ProgressModel) -> None:
     tensors, texts = holding.stored()
-    other = PROGRESS.restore(tensors, texts, HELD)
+    other = PROGRESS.builders().restore(tensors, texts, HELD)
     assert other.version == holding.version
     for frames in (pictured(41).frames, pictured(41, lost_at=0.5).frames):
         for expected, got in zip(holding.score(frames), other.score(frames), strict=True):

@@ -19,7 +19,7 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.config import EmbeddedConfig
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable, write_json
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.config import EmbeddedConfig
 from robot_stack.learner import elsewhere, fitting
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.types.spec import Spec

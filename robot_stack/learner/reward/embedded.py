@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from policies.encoders.embedded import DemoFrames, EmbeddedConfig
+from policies.encoders.config import EmbeddedConfig
+from policies.encoders.embedded import DemoFrames
 from policies.encoders.registry import make_trunk
 from policies.encoders.thumbnails import thumbnails_of
 from policies.encoders.trunk import Trunk

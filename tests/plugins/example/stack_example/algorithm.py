@@ -10,9 +10,11 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from policies.builders import Builders
 from policies.distributed import ALONE
-from policies.learner import LearnerSpec, Sampling, TensorBatch
+from policies.learner import LearnerSpec, TensorBatch
 from policies.registry import Algorithm
+from policies.settings import Sampling
 
 
 class LinearConfig(BaseModel):
@@ -98,4 +100,4 @@ class LinearLearner:
         self.updates = state["updates"]
 
 
-ALGORITHM = Algorithm(config=LinearConfig, learner=LinearLearner, policy=LinearPolicy)
+ALGORITHM = Algorithm(config=LinearConfig, builders=lambda: Builders(learner=LinearLearner, policy=LinearPolicy))

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from policies.encoders.backbone import BackboneTrunk
+from policies.encoders.builders import OnStep, Shapes, TrunkBuilders
 from policies.encoders.embedded import DemoFrames
-from policies.encoders.registry import Encoder, OnStep, Shapes
+from policies.encoders.registry import Encoder
 
 
 class ColoursConfig(BaseModel):
@@ -53,4 +54,4 @@ def load(shapes: Shapes, settings: str, tensors: Mapping[str, Tensor]) -> Backbo
     return build(shapes, ColoursConfig.model_validate_json(settings))
 
 
-ENCODER = Encoder(config=ColoursConfig, fit=fit, load=load)
+ENCODER = Encoder(config=ColoursConfig, builders=lambda: TrunkBuilders(fit=fit, load=load))

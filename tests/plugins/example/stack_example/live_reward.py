@@ -10,7 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from reward_models.live import Fitted, LiveModel, OnStep
+from reward_models.live import LiveModel
+from reward_models.live_builders import Fitted, LiveBuilders, OnStep
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.progress.fit import FitReport
@@ -76,4 +77,4 @@ def restore(tensors: Mapping[str, Tensor], texts: Mapping[str, str], config: Nea
     return NearestEnd(tensors["start"].numpy(), tensors["end"].numpy(), config, texts["text"])
 
 
-LIVE_REWARD = LiveModel(config=NearestConfig, fit=fit, restore=restore)
+LIVE_REWARD = LiveModel(config=NearestConfig, builders=lambda: LiveBuilders(fit=fit, restore=restore))
