@@ -43,6 +43,7 @@ def test_a_box_turned_by_45_degrees_comes_nearer_by_its_diagonal() -> None:
     assert gap_m(box(), turned) == pytest.approx(1.0 - np.sqrt(0.5))
 
 
+@pytest.mark.long
 @given(PLACES, EDGES, ANGLES, EDGES, ANGLES)
 def test_the_gap_is_never_more_than_the_distance_of_any_two_points(place, edges, turn, others, other_turn) -> None:
     one, other = box((0, 0, 0), others, other_turn), box(place, edges, turn)
@@ -51,6 +52,7 @@ def test_the_gap_is_never_more_than_the_distance_of_any_two_points(place, edges,
     assert gap_m(other, one) == pytest.approx(gap_m(one, other), abs=1e-9)
 
 
+@pytest.mark.long
 @given(PLACES, EDGES, ANGLES, ANGLES)
 def test_the_gap_does_not_depend_on_how_the_cell_is_turned(place, edges, turn, cell_turn) -> None:
     cell = Rotation.from_euler("xyz", cell_turn)

@@ -23,6 +23,7 @@ def steps(decisions: list[Decision]) -> np.ndarray:
     return np.stack([np.linalg.norm(changes[:, :3], axis=1), np.linalg.norm(changes[:, 3:], axis=1)], axis=1)
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(phases=PHASES)
 def test_toggling_the_deadman_never_steps_and_never_mixes(phases):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,6 +132,7 @@ def test_whatever_the_clock_says_the_decision_is_finite_and_not_too_fast(times: 
         assert np.linalg.norm(result[3:]) <= LIMITS.max_rotation_speed_rad_s + 1e-9
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(pushes=st.lists(entries(2), min_size=1, max_size=6))
 def test_the_arm_stays_in_box_and_cone_under_any_policy(pushes: list[np.ndarray]):

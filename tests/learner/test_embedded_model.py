@@ -58,6 +58,7 @@ def model() -> EmbeddedModel:
     return EmbeddedModel(trunk, fit(episodes, TINY, text=TASK.text, seed=0)[0])
 
 
+@pytest.mark.long
 def test_an_episode_asked_frame_by_frame_is_scored_as_a_whole(model: EmbeddedModel) -> None:
     frames = frames_of(9)
     asked = [ClipQuery(instruction=TASK, frames=frames[: t + 1]) for t in range(len(frames))]

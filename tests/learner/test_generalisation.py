@@ -93,6 +93,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[str, Generalised]:
     return dict(rows_of)
 
 
+@pytest.mark.long
 def test_every_held_out_range_has_a_row_with_the_scene_as_shown_first(table: dict[str, Generalised]) -> None:
     first, *others = rows(resolve(()))
     assert list(table) == [first, PARAPHRASE, *others]
@@ -100,6 +101,7 @@ def test_every_held_out_range_has_a_row_with_the_scene_as_shown_first(table: dic
     assert table["table"].varied == "a table of 0.3 times the brightness"
 
 
+@pytest.mark.long
 def test_a_factor_that_fools_a_model_shows_in_its_row_alone(table: dict[str, Generalised]) -> None:
     plain, dim = table["none"], table["light"]
     assert plain.mae.value == pytest.approx(0.0, abs=0.01)
@@ -109,6 +111,7 @@ def test_a_factor_that_fools_a_model_shows_in_its_row_alone(table: dict[str, Gen
     assert table["mass"].mae.value == plain.mae.value
 
 
+@pytest.mark.long
 def test_other_words_are_refused_by_a_model_that_reads_none(table: dict[str, Generalised]) -> None:
     told = table[PARAPHRASE]
     assert OTHER_WORDS in told.varied
@@ -118,6 +121,7 @@ def test_other_words_are_refused_by_a_model_that_reads_none(table: dict[str, Gen
     assert table["none"].refused == 0
 
 
+@pytest.mark.long
 def test_a_model_that_is_not_watched_has_no_alarms_to_tell_of(table: dict[str, Generalised]) -> None:
     assert {row.alarms for row in table.values()} == {None}
 
@@ -194,6 +198,7 @@ def test_the_monitor_rings_where_the_scene_is_another_and_nowhere_else() -> None
     assert SceneMonitor.of(replace(about, alarms=None)) is None
 
 
+@pytest.mark.long
 def test_an_alarm_of_the_scene_stands_in_the_row_whatever_frames_are_asked_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -216,6 +221,7 @@ def test_an_alarm_of_the_scene_stands_in_the_row_whatever_frames_are_asked_about
     assert told[PARAPHRASE].alarms is None
 
 
+@pytest.mark.long
 def test_synthetic_episodes_are_of_the_scene_as_it_varies() -> None:
     images = []
     for words in ((), (f"task.sim.{KEY}.tested=[table]",)):
@@ -225,6 +231,7 @@ def test_synthetic_episodes_are_of_the_scene_as_it_varies() -> None:
     assert images[1].mean() < 0.85 * images[0].mean()
 
 
+@pytest.mark.long
 def test_an_episode_whose_scene_blew_up_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where MuJoCo writes its log
     maker, senses = build_maker(resolve(()))

@@ -323,6 +323,7 @@ def test_a_resumed_learner_goes_on_with_the_figures_of_the_one_before(tmp_path: 
     assert len(of_kind(read_rows(asked.path).rows, CriticRow)) == 1  # what it had been trained on is not asked again
 
 
+@pytest.mark.long
 def test_the_figures_can_be_read_while_rows_are_added(tmp_path: Path) -> None:
     asked = Asked(tmp_path, Learner())
     failures: list[BaseException] = []

@@ -76,6 +76,7 @@ def truth_of(preference: Preference) -> float:
     )
 
 
+@pytest.mark.long
 def test_a_model_that_only_tells_which_is_further_orders_moments_of_an_episode(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_model_that_only_tells_which_is_further_orders_moments_of_an_episode(
     assert regressed  # it is not the clock that answered
 
 
+@pytest.mark.long
 def test_a_model_of_progress_orders_moments_of_two_episodes(data: Path, tmp_path: Path) -> None:
     with Server(sees(seeing_server.lrm)) as server:
         assert prefer(data, settings_of(tmp_path, server, adapters={"progress": "a"}), "lrm") == 0
@@ -111,6 +113,7 @@ def test_a_model_of_progress_orders_moments_of_two_episodes(data: Path, tmp_path
             assert each.further is wanted
 
 
+@pytest.mark.long
 def test_an_answer_that_keeps_its_place_is_none_and_is_not_asked_again(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,6 +129,7 @@ def test_an_answer_that_keeps_its_place_is_none_and_is_not_asked_again(
     assert len(pairs) == len(set(pairs)) == 24
 
 
+@pytest.mark.long
 def test_each_task_is_told_in_its_own_words_and_shown_by_its_own_success(tmp_path: Path) -> None:
     back = [f"00000{number}-online-a" for number in (2, 3)]
     with EpisodeStore(tmp_path / "set", SPEC, TASK) as store:
@@ -149,6 +153,7 @@ def test_each_task_is_told_in_its_own_words_and_shown_by_its_own_success(tmp_pat
     assert all(TASK in text for text in told)
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_is_counted_and_not_logged(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,6 +164,7 @@ def test_what_cannot_be_read_is_counted_and_not_logged(
     assert logged(data) == ()
 
 
+@pytest.mark.long
 def test_a_model_that_is_shown_a_demonstration_is_not_asked_about_it(data: Path, tmp_path: Path) -> None:
     with Server(sees(seeing_server.grm)) as server:
         assert prefer(data, settings_of(tmp_path, server), "grm") == 0

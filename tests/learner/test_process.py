@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 CODE = """
 import sys, threading, time, types
 from robot_stack.learner import process

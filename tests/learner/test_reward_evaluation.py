@@ -28,7 +28,6 @@ from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.reward.success_model import newest_model, run_success_model
 from robot_stack.learner.reward.synthetic import SHARES, generate, labelled
-from robot_stack.report.reward_page import write_reward_page
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, RewardFitRow
@@ -57,6 +56,7 @@ def made(resolved: ResolvedRun) -> list[LabelledEpisode]:
     return labelled(generate(resolved, {"partial": 1, "success": 1}, seed=(0,)))
 
 
+@pytest.mark.long
 def test_synthetic_episodes_are_such_as_the_cell_records(resolved: ResolvedRun, made: list[LabelledEpisode]) -> None:
     spec = resolved.spec()
     for episode in made:
@@ -83,6 +83,7 @@ def write_model(folder: Path, resolved: ResolvedRun, episode: LabelledEpisode) -
     return model.version
 
 
+@pytest.mark.long
 def test_newest_model_of_a_run_that_is_there_is_taken(
     resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def steps_of(episode: LabelledEpisode, resolved: ResolvedRun) -> Iterator[Step]:
         )
 
 
+@pytest.mark.long
 def test_a_saved_success_model_says_of_each_step_what_the_learner_would_say(
     resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
 ) -> None:
@@ -150,6 +152,7 @@ def test_a_saved_success_model_says_of_each_step_what_the_learner_would_say(
         run_success_model(tmp_path, resolved)
 
 
+@pytest.mark.long
 def test_the_gate_of_a_run_is_the_gate_of_its_evaluation(resolved: ResolvedRun, made: list[LabelledEpisode]) -> None:
     torch.manual_seed(0)
     trunk = EmbeddedTrunk(image_shapes(resolved.spec()), 4).requires_grad_(False).eval()
@@ -238,6 +241,8 @@ def test_the_classifier_is_fitted_on_synthetic_demonstrations(
     assert found.fit_s is not None
     assert found.report.discrimination.false_done.n > 0
     assert (found.report.ordering.voc.n, found.report.accuracy["all"].mae.n) == (0, 0)
+    from robot_stack.report.reward_page import write_reward_page  # matplotlib: two seconds, of this test alone
+
     page = write_reward_page(
         tmp_path / "page.html", found.report, found.episodes, title="t", fit_s=found.fit_s, left_out={}
     )

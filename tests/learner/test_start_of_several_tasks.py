@@ -53,6 +53,7 @@ def recorded(folder: Path, run: ResolvedRun) -> None:
     store.finish("test", [], {})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [THREE, ("peg_blue", "peg_left", "peg_green")])
 def test_episodes_are_taken_where_each_task_is_told_as_it_was(
     root: Path, tmp_path: Path, order: tuple[str, ...]

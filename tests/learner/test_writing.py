@@ -133,6 +133,7 @@ def test_the_best_answer_is_written_as_settings_and_each_is_told_to_the_model(
     assert printed.out.splitlines()[-1].startswith("Next: read them, then robot-stack reward eval")
 
 
+@pytest.mark.long
 def test_what_is_printed_next_judges_the_formulas_on_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The run is of another reward model, and has fitted none yet."""
     good = {"progress": "norm(tcp_pose - first(tcp_pose))", "success": "norm(tcp_pose - first(tcp_pose)) > 0.01"}
@@ -145,6 +146,7 @@ def test_what_is_printed_next_judges_the_formulas_on_the_run(run: Path, capsys: 
     assert figures["sections"]["about"]["episodes"]["success"] == 3
 
 
+@pytest.mark.long
 def test_an_answer_that_was_good_is_kept_when_the_server_dies(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _ = written(run, says(json.dumps({"progress": "1", "success": "1"})), hangs_up)
     assert code == 0, capsys.readouterr().err
@@ -159,6 +161,7 @@ def test_a_run_of_several_tasks_is_refused(run: Path, capsys: pytest.CaptureFixt
     assert "has 2 tasks, must have one" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "says_"),
     [

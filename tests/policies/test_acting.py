@@ -50,6 +50,7 @@ def observation(seed: int = 0) -> Observation:
     return Observation(images={"wrist": image}, proprio=rng.normal(size=6).astype(np.float32) * 0.1, stamp_ns=0)
 
 
+@pytest.mark.long
 def test_deterministic_action_is_the_learners_to_half_precision() -> None:
     trunk, actor, params = learned()
     seen = observation()
@@ -60,6 +61,7 @@ def test_deterministic_action_is_the_learners_to_half_precision() -> None:
     np.testing.assert_allclose(action, expected.detach(), atol=5e-3)
 
 
+@pytest.mark.long
 def test_exploring_actions_differ_from_each_other_and_repeat_with_the_seed() -> None:
     _, _, params = learned()
     first, again = (ActingPolicy(SPEC, params, seed=5) for _ in range(2))

@@ -155,6 +155,7 @@ def test_metrics_are_finite_scalars_without_gradient(case: Case) -> None:
     assert learner.name == case.name
 
 
+@pytest.mark.long
 def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
     for stop in (2, 6):  # before and after what is cloned first
         first, other = case.learner(), case.learner(seed=9)
@@ -171,6 +172,7 @@ def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
         assert all(np.array_equal(first.actor_tensors()[key], value) for key, value in other.actor_tensors().items())
 
 
+@pytest.mark.long
 def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
     learner, algorithm = case.learner(), ALGORITHMS[case.name]
     for number in range(7):
@@ -187,6 +189,7 @@ def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
     assert network.chunk == case.chunk
 
 
+@pytest.mark.long
 def test_what_is_imitated_is_weighed_row_by_row(case: Case) -> None:
     if ALGORITHMS[case.name].steers_base:
         pytest.skip("it imitates nothing: what acts is the base")

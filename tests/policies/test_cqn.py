@@ -145,6 +145,7 @@ def test_reward_finds_the_chunk_that_imitation_of_the_same_data_does_not() -> No
     assert found["imitation"] > 0.3, found
 
 
+@pytest.mark.long
 def test_shown_actions_are_played_where_reward_says_nothing() -> None:
     learner = make("cqn", SPEC, td_weight=0.0, hidden=(64, 64), learning_rate=3e-3, target_tau=0.1)
     rows = batch(0)

@@ -164,6 +164,7 @@ def test_entries_without_weight_add_nothing_to_the_loss() -> None:
     assert losses[0] == losses[1] > 0
 
 
+@pytest.mark.long
 def test_a_regressed_chunk_is_the_mean_of_two_ways_and_played_as_an_ensemble() -> None:
     made = replace(batch(0, SPEC, 2), expert=torch.ones(16, dtype=torch.bool))
     made = replace(made, human=torch.ones(16, 2, dtype=torch.bool), label=torch.ones_like(made.label))

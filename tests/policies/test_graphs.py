@@ -39,6 +39,7 @@ def assert_same(first: Any, other: Any) -> None:
             assert torch.equal(a, b), module
 
 
+@pytest.mark.long
 def test_recorded_updates_are_the_updates_to_the_bit() -> None:
     plain, recorded = learner(recorded=False), learner(recorded=True)
     for number in range(40):
@@ -60,6 +61,7 @@ def test_layers_of_rlpd_are_recorded_too() -> None:
     assert_same(plain, recorded)
 
 
+@pytest.mark.long
 def test_contrast_is_part_of_a_recording_for_each_weight_and_a_fading_imitation_of_each() -> None:
     settings: dict[str, Any] = {
         "cql_weight_offline": 1.0,
@@ -89,6 +91,7 @@ def test_metrics_stay_as_they_are_when_the_next_update_runs() -> None:
     assert {name: float(value) for name, value in metrics.items()} == before
 
 
+@pytest.mark.long
 def test_batches_of_another_size_get_a_recording_of_their_own() -> None:
     plain, recorded = (learner(recorded=flag, critic_actor_ratio=20) for flag in (False, True))
     for number in range(16):
@@ -102,6 +105,7 @@ def test_batches_of_another_size_get_a_recording_of_their_own() -> None:
     assert_same(plain, recorded)
 
 
+@pytest.mark.long
 def test_loaded_state_is_what_recorded_updates_go_on_from() -> None:
     plain, recorded = learner(recorded=False), learner(recorded=True, seed=5)
     for number in range(12):
@@ -147,6 +151,7 @@ CHUNKED = ("act", "flow_bc", "qc", "qc_fql", "cqn", "cqn_as", "dsrl", "dsrl_on_b
 BEGUN: dict[str, dict[str, int]] = {"dsrl": {"base_updates": 8, "pretrain_updates": 8}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CHUNKED)
 def test_recorded_updates_of_chunks_are_the_updates_to_the_bit_also_from_a_checkpoint(name: str) -> None:
     plain, recorded, other = (make(name, TWO_ARMS, seed, **BEGUN.get(name, {})) for seed in (0, 0, 5))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from scipy.stats import norm
+from scipy.special import ndtr
 from torch import nn
 
 from policies.networks import Critic, EnsembleLinear, GaussianActor, StateEncoder, mlp
@@ -75,7 +75,7 @@ def test_log_prob_is_the_derivative_of_the_distribution_function() -> None:
     mean, log_std = module(features, proprio)
 
     def below(value: np.ndarray) -> np.ndarray:
-        return norm.cdf(np.arctanh(value), mean.detach().numpy(), log_std.detach().exp().numpy())
+        return ndtr((np.arctanh(value) - mean.detach().numpy()) / log_std.detach().exp().numpy())
 
     a, h = action.detach().numpy(), 1e-6
     density = (below(a + h) - below(a - h)) / (2 * h)
@@ -124,6 +124,7 @@ def test_deterministic_action_is_the_squashed_mean() -> None:
     assert torch.equal(squashed, torch.tanh(mean))
 
 
+@pytest.mark.long
 def test_critics_with_layers_of_rlpd_are_separate_networks_of_dense_layernorm_and_relu() -> None:
     torch.manual_seed(0)
     plain = StateEncoder(SPEC.parts, SPEC.proprio_mean, SPEC.proprio_std, head=0)

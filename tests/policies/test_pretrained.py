@@ -21,6 +21,8 @@ from policies.encoders.pretrained import make_timm, make_tower
 from robot_stack.types.errors import ConfigError
 from tests.policies.tiny_encoders import PROCESSOR, SHAPES, checkpoint, images, tiny_trunk
 
+pytestmark = pytest.mark.long  # importing a library of models takes seconds
+
 TOWERS = ("dinov2", "dinov3", "clip")
 ONE_LEVEL = 1.01 / 255 / min(PROCESSOR["image_std"])  # type: ignore[type-var]
 """One of 255: PIL's weights are integers, so that it rounds a half to the other side now and then."""

@@ -30,6 +30,7 @@ def test_an_image_of_128_pixels_gives_maps_of_four_by_four() -> None:
     torch.testing.assert_close(summary, maps.mean(dim=(2, 3)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "device",
     ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
@@ -90,6 +91,7 @@ def test_one_changed_weight_changes_the_identity(tmp_path: Path) -> None:
     assert first != other
 
 
+@pytest.mark.long
 def test_place_of_the_file_does_not_change_the_identity(tmp_path: Path) -> None:
     path = resnet_file(tmp_path)
     moved = path.rename(tmp_path / "elsewhere.safetensors")
@@ -109,6 +111,7 @@ def test_random_weights_are_decided_by_the_seed_and_leave_the_global_one_alone()
     assert not np.array_equal(first.encode(seen), other.encode(seen))
 
 
+@pytest.mark.long
 def test_training_goes_on_from_the_file_where_one_is_given(tmp_path: Path) -> None:
     frozen = tiny_trunk("resnet10", tmp_path)
     trained = tiny_trunk("resnet10", tmp_path, trained=True)

@@ -144,6 +144,7 @@ def test_target_follows_the_critic_by_its_share() -> None:
     torch.testing.assert_close(flat(made.target), before + 0.25 * (flat(made.critic) - before))
 
 
+@pytest.mark.long
 def test_critic_update_is_gradient_descent_on_the_td_error() -> None:
     made = learner(critic_actor_ratio=20)
     batch = random_batch(0)
@@ -178,6 +179,7 @@ def test_contrast_is_the_calibrated_gap_of_every_so_many_rows(count: int, stride
     torch.testing.assert_close(gap, torch.stack(gaps).mean(), rtol=0.02, atol=0.02)
 
 
+@pytest.mark.long
 def test_contrast_raises_executed_actions_above_all_others() -> None:
     gaps = []
     for weight in (0.0, 1.0):
@@ -209,6 +211,7 @@ def test_correction_loss_is_what_the_margin_misses_beside_the_contrast_too() -> 
         torch.testing.assert_close(q, made.critic(batch.features, batch.proprio, batch.action), rtol=0.02, atol=0.02)
 
 
+@pytest.mark.long
 def test_corrections_are_valued_above_what_they_corrected() -> None:
     gaps = []
     for margin in (0.0, 0.5):

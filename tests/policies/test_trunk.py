@@ -61,6 +61,7 @@ def test_slice_of_a_camera_depends_on_that_camera_alone() -> None:
     assert not np.allclose(before[:, fused], after[:, fused])
 
 
+@pytest.mark.long
 def test_light_of_another_brightness_and_colour_changes_no_feature() -> None:
     made = fit_trunk([demo(1), demo(2)], SHAPES, QUICK, seed=0)
     seen = {name: frames.astype(np.float64) for name, frames in demo(3).images.items()}
@@ -120,6 +121,7 @@ def test_standardised_features_of_the_training_frames_have_mean_zero_and_spread_
     assert np.median(features.std(axis=0)) == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.long
 def test_training_lowers_its_loss_and_freezes_the_trunk() -> None:
     losses: list[float] = []
     made = fit_trunk([demo(0), demo(1)], SHAPES, QUICK, seed=0, on_step=lambda *step: losses.append(step[2]))

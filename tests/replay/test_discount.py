@@ -33,6 +33,7 @@ def longest_rise(values: list[int]) -> int:
     return min(1, len(values))
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=9))
 def test_rises_are_the_longest_increasing_subsequences_of_all_beginnings(values: list[int]) -> None:
     assert rises_until(np.array(values)).tolist() == [longest_rise(values[: i + 1]) for i in range(len(values))]

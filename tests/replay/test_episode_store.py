@@ -121,6 +121,7 @@ def test_flushing_after_every_step_gives_the_same_episode(tmp_path: Path) -> Non
         assert_holds(store, "a", steps)
 
 
+@pytest.mark.long
 def test_an_episode_may_outgrow_its_first_allocation(tmp_path: Path) -> None:
     spec = small_spec(rate_hz=1.0)
     with store_at(tmp_path, spec) as store:

@@ -39,6 +39,7 @@ def test_without_images_only_the_small_columns_take_memory() -> None:
     assert table_of(100, keep_images=False).nbytes < table_of(100).nbytes
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 12))
 def test_a_walk_stops_at_the_end_of_its_episode(length: int, n_step: int, start: int) -> None:

@@ -49,6 +49,7 @@ places = st.tuples(st.floats(0, 1, width=32), st.floats(0, 1, width=32))
 episodes = st.lists(st.tuples(st.lists(places, min_size=2, max_size=9), st.sampled_from(ENDS)), min_size=1, max_size=3)
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(episodes, st.integers(1, 4))
 def test_each_row_is_a_way_to_its_goal_as_defined(told: list[tuple[Path, EndReason | None]], n_step: int) -> None:

@@ -454,6 +454,7 @@ def test_a_resumed_replay_draws_the_same_batches_and_refuses_what_is_missing(tmp
                 np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
+@pytest.mark.long
 def test_one_writer_and_one_sampler_do_not_disturb_each_other() -> None:
     replay = Replay(SPEC, keep_images=False)
     add(replay, "000", [P, H], tag=0)

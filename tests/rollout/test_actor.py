@@ -293,6 +293,7 @@ class Counting:
         return LearnerStatus(phase="collecting_demos", counters={"received": received, "counted": 90.0})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("learner", [Counting(), Counting(other=10), Counting(silent=3)], ids=["alone", "two", "busy"])
 def test_a_learner_that_is_slow_to_count_is_given_no_demonstration_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: Counting
@@ -317,6 +318,7 @@ def test_what_another_actor_sends_meanwhile_is_not_waited_for(tmp_path: Path, mo
     assert time.monotonic() - started_s < actor_module.COUNTED_S
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_learner_that_counts_nothing_or_is_away_keeps_no_actor_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool

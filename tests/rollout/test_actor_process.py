@@ -47,6 +47,7 @@ sys.exit(run_until_stopped({work}))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("work", "code", "said"),
     [

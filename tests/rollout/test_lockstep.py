@@ -97,6 +97,7 @@ def test_steps_of_an_earlier_start_are_not_waited_for() -> None:
     learner.counters |= {"env_steps": 51}
 
 
+@pytest.mark.long
 def test_an_episode_of_an_earlier_start_that_is_closed_a_step_shorter_is_not_waited_for(monkeypatch) -> None:
     """A killed actor's episode ends at its newest frame, whose action is then no step: see `EpisodeCut`."""
     monkeypatch.setattr(lockstep, "TAKEN_IN_S", 0.3)

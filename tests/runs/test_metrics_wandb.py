@@ -45,6 +45,7 @@ def test_rows_of_numbers_and_the_configuration_are_in_the_offline_run(tmp_path: 
     assert b"000004-online-a" not in content  # only numbers have panels
 
 
+@pytest.mark.long
 def test_robot_time_goes_on_with_the_run(tmp_path: Path) -> None:
     """Each of the two processes logs an episode of 57 steps at 10 Hz behind 20 steps that were known."""
     for _ in range(2):

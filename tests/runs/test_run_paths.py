@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 import robot_stack
 from robot_stack.runs.paths import RunPaths
 
@@ -24,6 +26,7 @@ def _joined_to_a_path(source: Path) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_no_other_module_joins_a_name_of_the_run_folder_to_a_path() -> None:
     assert {"store", "metrics.jsonl", "run.yaml", "labels.jsonl"} <= NAMES
     found = {

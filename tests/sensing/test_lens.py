@@ -131,6 +131,7 @@ def test_what_is_no_calibration_is_refused_by_its_key(change: tuple[str, str], m
         read_calibration(USB_CAM.replace(*change), "none")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["", "- 1\n", "a calibration", "\x00", "[" * 5000])
 def test_a_file_of_another_kind_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"calibration (has no keys|is no YAML)"):

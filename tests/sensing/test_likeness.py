@@ -34,6 +34,7 @@ def seen_again(image: np.ndarray, seed: int) -> np.ndarray:
     return noisy.clip(0, 255).astype(np.uint8)
 
 
+@pytest.mark.long
 @given(thumbnails, thumbnails)
 def test_likeness_is_symmetric_and_a_share(one: np.ndarray, other: np.ndarray) -> None:
     score = likeness(one, other)

@@ -55,6 +55,7 @@ def test_fields_come_in_the_order_of_the_spec():
     assert (observation.stamp_ns, observation.age_s, observation.skew_s) == (77, 0.02, 0.01)
 
 
+@pytest.mark.long
 @given(start=VECTORS, turn=VECTORS, step=VECTORS, twirl=VECTORS)
 def test_pose_is_relative_to_the_start_wherever_the_episode_started(start, turn, step, twirl):
     motion = Pose.from_rotation(step, Rotation.from_rotvec(twirl))

@@ -43,6 +43,7 @@ def test_closing_the_clutch_moves_nothing_wherever_both_are(handle: Rotation, fo
         assert np.abs(clutch.follow(at, pose(0.4, 0, 0.2, rotation=follower))).max() < 1e-6
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(start=ROTATIONS, turn=st.lists(st.floats(-0.05, 0.05), min_size=3, max_size=3))
 def test_the_follower_ends_where_the_handle_was_moved_in_the_base_frame(start: Rotation, turn: list[float]):

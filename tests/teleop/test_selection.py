@@ -59,6 +59,7 @@ def test_a_device_without_an_arm_is_refused() -> None:
         ArmSelector([])
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
 def test_never_more_than_one_arm_is_in_the_hand_and_never_without_the_deadman(presses: list[tuple[bool, bool]]) -> None:
     selector = ArmSelector(["left", "right"])

@@ -190,6 +190,7 @@ def test_a_topic_that_nobody_fills_is_known_unless_it_may_be_empty() -> None:
     assert graph.judge_graph(alone, commands=[], absent=["/a/x"])[0].level is Level.OK
 
 
+@pytest.mark.long
 @given(st.lists(st.builds(
     end, st.sampled_from(["/a/x", "/a/y"]), st.sampled_from(["/a/n", "/a/m"]), publishes=st.booleans(),
     reliable=st.booleans(), latched=st.booleans(),

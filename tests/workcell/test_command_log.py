@@ -102,6 +102,7 @@ def test_each_span_is_judged_by_the_limits_that_were_in_force(tmp_path: Path) ->
     assert min(violation.stamp_ns for violation in broken) > rig.log[20].stamp_ns
 
 
+@pytest.mark.long
 def test_a_log_whose_writer_was_killed_is_read_up_to_there(tmp_path: Path) -> None:
     code = (
         "import os, sys, signal; from pathlib import Path\n"

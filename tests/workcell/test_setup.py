@@ -69,6 +69,7 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
         write_together(texts_of(planned(), search_path()))
 
 
+@pytest.mark.long
 def test_a_broken_file_of_ones_own_takes_nothing_from_the_choices(tmp_path: Path) -> None:
     whole = Choices.of(search_path())
     for kind in ("robots", "teleop", "runs"):
@@ -77,6 +78,7 @@ def test_a_broken_file_of_ones_own_takes_nothing_from_the_choices(tmp_path: Path
     assert Choices.of(search_path()) == whole
 
 
+@pytest.mark.long
 def test_simulated_arms_tasks_and_operators_are_not_offered() -> None:
     choices = Choices.of(search_path())
     assert not [arm for arm in choices.arms if arm.backend == "sim"]

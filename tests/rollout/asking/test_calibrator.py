@@ -68,6 +68,7 @@ def test_the_signal_that_tells_decides_and_is_named() -> None:
     assert not calibrator.judge({STALL: 1.0, DISTANCE: 3.0, SAMPLES: 0.5}).ask
 
 
+@pytest.mark.long
 def test_the_wanted_share_of_missed_needs_steers_it() -> None:
     """Seen with `needless: 1`: 2 of 100 needs are missed where 5 may be, 29 where 40 may."""
     missed = {
@@ -78,6 +79,7 @@ def test_the_wanted_share_of_missed_needs_steers_it() -> None:
     assert 0.4 - 0.2 <= missed[0.4] <= 0.4 + 0.03
 
 
+@pytest.mark.long
 def test_the_bound_on_needless_requests_goes_before() -> None:
     for bound in (0.0, 0.1, 0.3):
         needless = np.mean(
