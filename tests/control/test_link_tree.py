@@ -77,6 +77,18 @@ def test_every_link_is_where_mujoco_has_it(name: str) -> None:
 DRAWN = "<robot><link name='a'><visual><geometry>{}</geometry></visual></link></robot>"
 
 
+@pytest.mark.parametrize("point", ["<box size='0 0 0'/>", "<sphere radius='0.0'/>"])
+def test_a_point_where_a_link_has_no_body_is_no_shape(point: str) -> None:
+    """As Kinova's and Rethink's files draw their roots, and Boston Dynamics' bounds the feet of Atlas."""
+    assert LinkTree(DRAWN.format(point), source="cell.urdf").shapes == []
+
+
+def test_a_plate_or_a_line_is_a_tenth_of_a_millimetre_thick() -> None:
+    (plate,) = LinkTree(DRAWN.format("<box size='0.2 0 0.4'/>"), source="cell.urdf").shapes
+    (line,) = LinkTree(DRAWN.format("<cylinder radius='0' length='0.4'/>"), source="cell.urdf").shapes
+    assert (plate.size, line.size) == ((0.1, 1e-4, 0.2), (1e-4, 0.2))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -92,8 +104,8 @@ DRAWN = "<robot><link name='a'><visual><geometry>{}</geometry></visual></link></
             "size of <box>",
         ),
         (DRAWN.format("<sphere radius='nan'/>"), "must be finite"),
-        (DRAWN.format("<sphere radius='0'/>"), "must be above 0"),
-        (DRAWN.format("<cylinder radius='1' length='1e9'/>"), "at most 100"),
+        (DRAWN.format("<sphere radius='-1'/>"), "measures -1 m, must be within 0 and 100"),
+        (DRAWN.format("<cylinder radius='1' length='1e9'/>"), "must be within 0 and 100"),
         (
             "<robot><link name='a'>"
             + "<visual><geometry><sphere radius='1'/></geometry></visual>" * 2001

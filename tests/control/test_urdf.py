@@ -61,6 +61,14 @@ def test_the_chain_stands_where_mujoco_puts_it() -> None:
         assert (pose.rotation * wanted.inv()).magnitude() < 1e-6
 
 
+def test_what_does_not_move_may_have_a_zero_axis_as_exports_from_cad_have() -> None:
+    zero = joint("hand", "b", "tcp", "fixed").replace("0 0.6 0.8", "0 0 0")
+    text = PLAIN.replace(joint("hand", "b", "tcp", "fixed"), zero)
+    assert text != PLAIN
+    angles = np.array([0.3, -1.2])
+    np.testing.assert_array_equal(read(text).jacobian(angles)[1], read(PLAIN).jacobian(angles)[1])
+
+
 def test_a_part_of_the_chain_may_be_asked_for() -> None:
     assert read(PLAIN, names=("j2",), base="a", tcp="b").names == ("j2",)
 

@@ -17,6 +17,8 @@ GREY = (0.7, 0.7, 0.72, 1.0)
 """Colour of what has none."""
 MOST_SHAPES = 2000
 LARGEST_M = 100.0
+THINNEST_M = 1e-4
+"""Of a plate or a line, whose thickness a file gives as 0."""
 Part = Literal["visual", "collision"]
 """What shapes of a link are for: to be drawn, or to bound it."""
 
@@ -151,14 +153,18 @@ class _ShapeReader(UrdfReader):
         self._attribute(attributes, tag, key)
         lengths = self.numbers(attributes, tag, key, (1.0,) * count)
         for length_m in lengths:
-            if not 0.0 < length_m <= LARGEST_M:
+            if not 0.0 <= length_m <= LARGEST_M:
                 raise self.error(
                     self._parser.CurrentLineNumber,
-                    f"a shape measures {length_m:g} m, must be above 0 and at most {LARGEST_M:g}; correct it",
+                    f"a shape measures {length_m:g} m, must be within 0 and {LARGEST_M:g}; correct it",
                 )
         return lengths
 
     def _add(self, kind: ShapeKind, size: tuple[float, ...], path: str = "") -> None:
+        if kind is not ShapeKind.FILE:
+            if not any(size):
+                return  # makers write a point where a link has no body
+            size = tuple(max(length, THINNEST_M) for length in size)
         self._shape = Shape(
             name=f"visual_{len(self._shapes)}",
             frame=self._link,

@@ -18,6 +18,8 @@ from robot_stack.types.errors import ConfigError
 
 LARGEST_BYTES = 20_000_000
 TURNING = ("revolute", "continuous")
+AXLESS = ("fixed", "floating")
+"""Joints without an axis; exporters from CAD write "0 0 0" there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,7 +155,7 @@ class UrdfReader:
             joint.mimics = self._attribute(attributes, tag, "joint")
             joint.factor = self.numbers(attributes, tag, "multiplier", (1.0,))[0]
             joint.offset = self.numbers(attributes, tag, "offset", (0.0,))[0]
-        elif tag == "axis":
+        elif tag == "axis" and joint.kind not in AXLESS:
             joint.axis = self.numbers(attributes, tag, "xyz", joint.axis)
             if not any(joint.axis):
                 raise self.error(self._parser.CurrentLineNumber, f"axis of joint {joint.name} is zero, must not be")
