@@ -1,5 +1,5 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1; installs what it needs
-# make check  a minute's tests of everything that decides, for every save
+# make check  the short tests of everything that decides, a minute or two, for every save
 # make test   style, types, imports and pytest, each also a target of its own
 # make thorough  what make test leaves out: more arms, kinds, seeds and trainings; half an hour
 # make faults  42 injected faults, ten minutes; what was measured goes to build/faults.json

@@ -36,7 +36,7 @@ import torch
 
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.backend import Backend, ParamsBoard
 from robot_stack.learner.fitting import image_shapes, learner_spec
@@ -131,7 +131,7 @@ def parameters() -> Params:
     shown = SimpleNamespace(arrays={"proprio": np.ones((2, SPEC.proprio_size), np.float32)})
     sizes = learner_spec(trunk, [shown], SPEC, trained=False)  # type: ignore[list-item]
     config = settings.config
-    learner = find_algorithm(settings.algorithm).builders().learner(sizes, config, seed=0)
+    learner = find_builders(settings.algorithm).learner(sizes, config, seed=0)
     metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=config)
     tensors = pack_tensors(trunk, learner.actor_tensors())
     return seal(version=1, tensors=tensors, metadata={**metadata, SPEC_DIGEST: SPEC.digest})

@@ -38,7 +38,7 @@ from std_msgs.msg import Header, Int8, String
 from benchmarks.cameras import HEIGHT, RATE_HZ, ROI, WIDTH, cpu_s, pictures
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.library import config_root
@@ -109,7 +109,7 @@ def write_policy(run: ResolvedRun, path: Path) -> None:
     trunk = EmbeddedTrunk(image_shapes(spec), len(spec.arms[0].axes)).requires_grad_(False).eval()
     ones = torch.ones(spec.proprio_size)
     sizes = sizes_of(trunk, spec, proprio_mean=0 * ones, proprio_std=ones, trained=False)
-    learner = find_algorithm(settings.algorithm).builders().learner(sizes, settings.config, seed=0)
+    learner = find_builders(settings.algorithm).learner(sizes, settings.config, seed=0)
     tensors = {name: torch.from_numpy(np.array(v)) for name, v in pack_tensors(trunk, learner.actor_tensors()).items()}
     metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=settings.config)
     write_tensors(path, tensors, {**metadata, "version": "1"})

@@ -15,7 +15,7 @@ from policies.encoders.trunk import Trunk, encode_frames
 from policies.familiarity import Familiarity
 from policies.learner import ChoosesNoise, JudgingCritic, LearnerSpec, Module, ValuesActions
 from policies.playback import ChunkPlayer
-from policies.registry import find_algorithm
+from policies.registry import find_algorithm, find_builders
 from policies.settings import LearnerConfig
 from robot_stack.types.errors import SpecError
 from robot_stack.types.help import Insight
@@ -103,7 +103,7 @@ class ActingPolicy:
             grippers=spec.discrete_gripper_indices,
             noise=spec.noise_size,
         )
-        builders = algorithm.builders()
+        builders = find_builders(metadata["algorithm"])
         try:
             settings = algorithm.config.model_validate_json(metadata["settings"])
         except ValueError as error:  # pydantic's is one

@@ -24,6 +24,7 @@ from policies.residual.config import ResidualConfig, ResidualOnBaseConfig
 from policies.rlpd.config import RLPDConfig
 from robot_stack import plugins
 from robot_stack.plugins import ConfigT, Part, Registry, imported
+from robot_stack.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from policies.builders import Builders
@@ -85,3 +86,19 @@ def find_algorithm(name: str) -> Algorithm[Any]:
         ConfigError: If there is none, or a package's cannot be used; see `Registry`.
     """
     return ALGORITHMS[name]
+
+
+def find_builders(name: str) -> Builders[Any]:
+    """Return what builds the learner and networks of an algorithm.
+
+    Raises:
+        ConfigError: If there is none, or a package's cannot be used; see `Registry`.
+    """
+    from policies.builders import Builders
+
+    found = ALGORITHMS.builders(name, Builders)
+    if found.critic is not None and not ALGORITHMS[name].has_critics:
+        raise ConfigError(
+            f"algorithm {name!r} has a critic among its builders and has_critics false, must be true; correct it"
+        )
+    return found

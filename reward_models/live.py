@@ -62,3 +62,14 @@ def find_live(name: str) -> LiveModel[Any]:
             f"{model.config.__module__}.{model.config.__name__}"
         )
     return model
+
+
+def find_live_builders(name: str) -> LiveBuilders[Any]:
+    """Return what fits and restores a live reward model.
+
+    Raises:
+        ConfigError: If there is none, or a package's cannot be used; see `Registry`.
+    """
+    from reward_models.live_builders import LiveBuilders
+
+    return LIVE_MODELS.builders(name, LiveBuilders)

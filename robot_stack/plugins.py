@@ -24,6 +24,9 @@ from robot_stack.types.errors import ConfigError
 CONFIGS = "robot_stack.hardware_configs"
 """Group of folders of YAML files: `name = "package.folder"`."""
 
+OPTIONAL = frozenset({"torch", "mujoco"})
+"""Libraries that the machine of a robot may lack; a part that needs one is not broken there."""
+
 ConfigT = TypeVar("ConfigT", bound=BaseModel)
 
 
@@ -174,6 +177,7 @@ def imported(reference: str) -> Callable[[], Any]:
 
 
 PartT = TypeVar("PartT")
+BuildersT = TypeVar("BuildersT")
 
 
 class Registry(Mapping[str, PartT]):
@@ -194,19 +198,35 @@ class Registry(Mapping[str, PartT]):
 
         Raises:
             ConfigError: If there is none, two packages register it, it cannot be imported, or is of another type.
+            ModuleNotFoundError: If it needs a library of `OPTIONAL` that is missing.
         """
         entry = self._kind.entry(name, self._taken)
-        told = f"{self._kind.what} {name!r} of {package_of(entry)}"
+        return self._had(entry, "imported", entry.load, self._part)
+
+    def builders(self, name: str, wanted: type[BuildersT]) -> BuildersT:
+        """Return what builds the part of a name.
+
+        Raises:
+            ConfigError: As for the part, or if its `builders` raises or returns something else.
+            ModuleNotFoundError: If it needs a library of `OPTIONAL` that is missing.
+        """
+        part: Any = self[name]
+        return self._had(self._kind.entry(name, self._taken), "built", lambda: part.builders(), wanted)
+
+    def _had(self, entry: EntryPoint, done: str, load: Callable[[], Any], wanted: type[BuildersT]) -> BuildersT:
+        told = f"{self._kind.what} {entry.name!r} of {package_of(entry)}"
         remedy = f"repair or uninstall {package_of(entry)}, or name another {self._kind.what}"
         try:
-            part = entry.load()
+            found = load()
         except Exception as error:  # a stranger's code: whatever it raises, the message names its package
+            if isinstance(error, ModuleNotFoundError) and error.name in OPTIONAL:
+                raise
             why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise ConfigError(f"{told} cannot be imported from {entry.value} ({why}); {remedy}") from error
-        if not isinstance(part, self._part):
-            wanted = f"{self._part.__module__}.{self._part.__name__}"
-            raise ConfigError(f"{told} is {type(part).__name__} at {entry.value}, must be a {wanted}; {remedy}")
-        return part
+            raise ConfigError(f"{told} cannot be {done} from {entry.value} ({why}); {remedy}") from error
+        if not isinstance(found, wanted):
+            must = f"{wanted.__module__}.{wanted.__name__}"
+            raise ConfigError(f"{told} is {type(found).__name__} at {entry.value}, must be a {must}; {remedy}")
+        return found
 
     def __contains__(self, name: object) -> bool:
         """Return whether somebody registers that name."""

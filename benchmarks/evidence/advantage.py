@@ -25,7 +25,7 @@ from torch import Tensor
 from policies.acting import ActingPolicy
 from policies.encoders.trunk import Trunk
 from policies.learner import AskedCritic, HasCritic, LearnerSpec, TensorBatch
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
@@ -219,9 +219,7 @@ def load_learner(resolved: ResolvedRun, folder: Path) -> tuple[ValuesActions, Tr
     paths, settings = RunPaths(folder), learning_settings(resolved)
     trunk = fitting.load_trunk(paths.trunk, resolved.spec(), settings.device)
     sizes = sizes_of(resolved, folder, trunk)
-    learner = (
-        find_algorithm(settings.algorithm).builders().learner(sizes, settings.config, seed=0, device=settings.device)
-    )
+    learner = find_builders(settings.algorithm).learner(sizes, settings.config, seed=0, device=settings.device)
     state = CheckpointFolder(paths.checkpoints).load_latest()
     if state is None or not isinstance(learner, HasCritic):
         raise SystemExit(f"run {folder.name} has no checkpoint with a critic, must have one; take a run of RLPD or QC")

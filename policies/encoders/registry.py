@@ -59,6 +59,17 @@ def find_encoder(name: str) -> Encoder[Any]:
     return ENCODERS[name]
 
 
+def find_trunk_builders(name: str) -> TrunkBuilders[Any]:
+    """Return what makes and loads the trunk of an encoder.
+
+    Raises:
+        ConfigError: If there is none, or a package's cannot be used; see `Registry`.
+    """
+    from policies.encoders.builders import TrunkBuilders
+
+    return ENCODERS.builders(name, TrunkBuilders)
+
+
 def make_trunk(
     name: str,
     shapes: Shapes,
@@ -81,7 +92,7 @@ def make_trunk(
     Raises:
         ConfigError: If there is no such encoder, or its weights cannot be loaded.
     """
-    return find_encoder(name).builders().fit(shapes, config, demos, seed, on_step)
+    return find_trunk_builders(name).fit(shapes, config, demos, seed, on_step)
 
 
 def load_trunk(reference: Mapping[str, str], shapes: Shapes, tensors: Mapping[str, Tensor]) -> Trunk:
@@ -96,7 +107,7 @@ def load_trunk(reference: Mapping[str, str], shapes: Shapes, tensors: Mapping[st
         ConfigError: If its file or model is not on this machine.
         SpecError: If what was loaded is not the same trunk.
     """
-    trunk = find_encoder(reference["encoder"]).builders().load(shapes, reference["settings"], tensors)
+    trunk = find_trunk_builders(reference["encoder"]).load(shapes, reference["settings"], tensors)
     if trunk.identity != reference["identity"]:
         why = "the parameters are damaged" if trunk.travels else "put the learner's weights file on this machine"
         raise SpecError(f"trunk is {trunk.identity}, must be {reference['identity']}; {why}")

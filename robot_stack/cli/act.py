@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robot_stack.cli.checked_run import load_checked
+from robot_stack.cli.extras import check_torch
 from robot_stack.cli.run_folder import RUNS, own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, prepared
@@ -24,8 +25,10 @@ def run(
     Raises:
         ConfigError: If a file is wrong, or the folder is of another run.
         TransportError: If the token of the learner cannot be used.
+        ModuleNotFoundError: If there is no torch here.
     """
     resolved = load_checked(name, overrides, root)
+    check_torch()
     place = own_folder(resolved, folder)
     if resolved.cell.learner_certs is None:  # the learner is on this machine, in the run's usual folder
         LinkToken.pass_on(RUNS / resolved.name, place)

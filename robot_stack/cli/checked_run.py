@@ -17,7 +17,7 @@ from robot_stack.workcell.reach import boxes_of_others
 def load_checked(name: str | Path, overrides: Sequence[str] = (), root: Path | None = None) -> ResolvedRun:
     """Load a run as `load_run` does, and check the sections that belong to its parts.
 
-    What this machine lacks the library for is not checked, with a line that says so: a robot's PC has no torch.
+    What this machine lacks the library for is not checked, with a line that says so: a robot's PC has no simulator.
 
     Raises:
         ConfigError: One line per mistake over all files.

@@ -32,6 +32,16 @@ def check_ros(resolved: ResolvedRun) -> None:
         raise ModuleNotFoundError("no ROS here", name="rclpy")
 
 
+def check_torch() -> None:
+    """Refuse to start processes that learn or act where torch cannot be imported: they would die one by one.
+
+    Raises:
+        ModuleNotFoundError: Its `name` is a key of `EXTRA_OF`.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise ModuleNotFoundError("no torch here", name="torch")
+
+
 def remedy(library: str, verb: str) -> str:
     """Return what to do where a library of `EXTRA_OF` is missing that a verb needs."""
     extra = EXTRAS_OF_VERB.get(verb, EXTRA_OF[library])

@@ -16,7 +16,7 @@ from typing import Any
 from policies.encoders.registry import find_encoder
 from reward_models.live import find_live
 from robot_stack.cli.checked_run import load_checked
-from robot_stack.cli.extras import check_ros
+from robot_stack.cli.extras import check_ros, check_torch
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.cli.supervise import PageAddress
 from robot_stack.config.cross import LEAST_DEMOS
@@ -225,10 +225,11 @@ def prepare(folder: Path, task: str, overrides: list[str], root: Path | None, *,
     Raises:
         ConfigError: If the configuration is wrong, or the folder is of another task, seed or spec.
         RobotError: If nothing can be rendered here.
-        ModuleNotFoundError: If there is no ROS here, and the cell has nodes.
+        ModuleNotFoundError: If there is no torch here, or no ROS and the cell has nodes.
     """
     wanted = load_checked(task, [*overrides, f"cell.learner_address={free_address('127.0.0.1:0')}"], root)
     check_ros(wanted)
+    check_torch()
     saved = RunPaths(folder).resolved
     if saved.exists():
         check_same(load_resolved(saved), wanted, folder)

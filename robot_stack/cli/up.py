@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robot_stack.cli.checked_run import load_checked
+from robot_stack.cli.extras import check_torch
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
 from robot_stack.runs.beginning import Beginning, command_line
@@ -24,8 +25,11 @@ def run(
 
     Raises:
         ConfigError: If a file is wrong, or the cell's DDS domain is taken.
+        ModuleNotFoundError: If there is no torch here, and a process needs it.
     """
     resolved = load_checked(name, overrides, root)
+    if not cell_only:
+        check_torch()
     with prepared(resolved, folder if folder is not None else new_folder(resolved, Path("runs"))) as ready:
         flags = [text for text, said in (("--cell-only", cell_only), ("--remote-learner", remote_learner)) if said]
         again = command_line("up", name, "--folder", str(ready.folder), *flags, overrides=overrides, root=root)

@@ -23,7 +23,7 @@ from torch import Tensor, distributed
 
 from policies.distributed import ALONE, Ranks
 from policies.learner import LearnerSpec, TensorBatch
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
@@ -125,11 +125,8 @@ def follow(resolved: ResolvedRun, folder: Path, ranks: Ranks) -> None:
     settings, spec = learning_settings(resolved), resolved.spec()
     trunk = fitting.load_trunk(RunPaths(folder).trunk, spec, settings.device)
     sizes = fitting.sizes_of(trunk, spec, **contents, trained=settings.trained_encoder)
-    learner = (
-        find_algorithm(settings.algorithm)
-        .builders()
-        .learner(sizes, settings.config, seed=resolved.run.seed, device=settings.device)
-    )
+    build = find_builders(settings.algorithm).learner
+    learner = build(sizes, settings.config, seed=resolved.run.seed, device=settings.device)
     learner.ranks = ranks
     if message is Message.RESUME:
         state = CheckpointFolder(RunPaths(folder).checkpoints).load_latest()

@@ -19,7 +19,7 @@ from torch import nn
 from policies.encoders import registry as encoders
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
-from reward_models.live import find_live
+from reward_models.live import find_live_builders
 from reward_models.live_builders import Fitted
 from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
@@ -227,7 +227,7 @@ def load_reward(path: Path, version: str, config: LiveRewardConfig) -> RewardNet
     Raises:
         RewardError: If its weights are of another version or of other settings.
     """
-    restore = find_live(config.part).builders().restore
+    restore = find_live_builders(config.part).restore
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
@@ -262,4 +262,4 @@ def fit_reward(
     episodes: Sequence[ScoredEpisode], config: LiveRewardConfig, *, text: str, seed: int, on_step: OnStep
 ) -> Fitted:
     """Fit the reward model of these settings on demonstrations and verdicts."""
-    return find_live(config.part).builders().fit(episodes, config, text=text, seed=seed, on_step=on_step)
+    return find_live_builders(config.part).fit(episodes, config, text=text, seed=seed, on_step=on_step)

@@ -20,7 +20,7 @@ from policies.encoders.thumbnails import thumbnails_of
 from policies.encoders.trunk import Trunk
 from policies.familiarity import Familiarity
 from policies.learner import LearnerSpec
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from reward_models.alarms import Alarm
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Arrival, Backend, EpisodeCut, ParamsBoard
@@ -323,9 +323,7 @@ def build_loop(
     """Build the update loop with a learner that has not learnt anything yet."""
     spec, settings, seed = parts.resolved.spec(), parts.settings, parts.resolved.run.seed
     config = settings.config
-    learner = (
-        find_algorithm(settings.algorithm).builders().learner(encoders.sizes, config, seed=seed, device=settings.device)
-    )
+    learner = find_builders(settings.algorithm).learner(encoders.sizes, config, seed=seed, device=settings.device)
     learner.ranks = distributed.ranks
     batches = make_batches(recorded.replay, settings.device)
     scheduled = parts.resolved.run.reward.discount == "scheduled"

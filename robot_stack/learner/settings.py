@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from policies.encoders.registry import find_encoder
-from policies.registry import find_algorithm
+from policies.encoders.registry import find_encoder, find_trunk_builders
+from policies.registry import find_algorithm, find_builders
 from policies.settings import LearnerConfig
-from reward_models.live import find_live
+from reward_models.live import find_live, find_live_builders
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
 from robot_stack.config.base import SavedBase
@@ -55,14 +55,19 @@ class LearningSettings:
 def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     """Check the free sections of a run against the parts they name, and return them as settings.
 
+    What builds the parts is imported, so that nothing is fitted for one that cannot be built.
+
     Raises:
-        ConfigError: If a setting does not fit, or the device is not there.
+        ConfigError: If a setting does not fit, a part cannot be built, or the device is not there.
     """
     from policies.device import find_device  # with torch, which checking settings does not need
 
     _asking(resolved)
     _imitation(resolved)
     _discount(resolved)
+    find_builders(resolved.run.algorithm.name)
+    find_trunk_builders(resolved.run.encoder.name)
+    find_live_builders(resolved.run.reward.name)
     return LearningSettings(
         algorithm=resolved.run.algorithm.name,
         config=_algorithm(resolved),
@@ -94,15 +99,20 @@ def check_settings(resolved: ResolvedRun) -> None:
 
     Raises:
         ConfigError: One line per mistake over all sections.
+        ModuleNotFoundError: If a package's part needs a library that is missing here, and nothing else is wrong.
     """
-    said = []
+    said, missing = [], None
     for section in (_algorithm, _encoder, _reward, _rescore):
         try:
             section(resolved)
         except ConfigError as error:
             said.append(str(error))
+        except ModuleNotFoundError as error:
+            missing = error
     if said:
         raise ConfigError("\n".join(said))
+    if missing is not None:
+        raise missing
     _asking(resolved)
     _discount(resolved)
     _imitation(resolved)

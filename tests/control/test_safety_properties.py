@@ -162,6 +162,27 @@ def test_from_outside_only_inward_motion_passes(depth: float, push: np.ndarray):
             np.testing.assert_allclose(moved[:2], 0.0, atol=SAME_M)
 
 
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("way", [-1.0, 1.0])
+def test_no_face_of_the_box_is_passed(axis: int, way: float):
+    rig = Rig().armed()
+    rig.policy = np.concatenate([rig.pose.rotation.inv().apply(2.0 * way * np.eye(3)[axis]), np.zeros(3)])
+    decisions = rig.run(2.5)
+    face = (LIMITS.box_max_m if way > 0 else LIMITS.box_min_m)[axis]
+    assert rig.pose.position_m[axis] == pytest.approx(face, abs=2e-3), "it was driven there, and no further"
+    assert "workspace" in decisions[-1].clamped
+
+
+@pytest.mark.parametrize("axis", [3, 4])
+@pytest.mark.parametrize("way", [-1.0, 1.0])
+def test_the_tool_is_tilted_no_further_than_the_cone(axis: int, way: float):
+    rig = Rig().armed()
+    rig.policy = 2.0 * way * np.eye(6)[axis]
+    rig.run(2.5)
+    tilt = np.arccos(np.clip(-rig.pose.rotation.apply([0, 0, 1.0])[2], -1, 1))
+    assert tilt == pytest.approx(LIMITS.tilt_cone_rad, abs=0.01), "it was tilted so far, and no further"
+
+
 def test_a_limit_of_exactly_zero_is_a_limit():
     rig = Rig(SafetyLimits(box_min_m=(-1.0, -1.0, 0.0), box_max_m=(0.0, 1.0, 1.0))).armed()
     rig.policy = np.array([1.0, 0, 1.0, 0, 0, 0])

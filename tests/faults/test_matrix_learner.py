@@ -24,7 +24,7 @@ import pytest
 from benchmarks.kills import run as kill_learners
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.fitting import image_shapes, learner_spec
 from robot_stack.learner.settings import learning_settings
@@ -163,7 +163,7 @@ def published() -> Params:
     trunk = EmbeddedTrunk(image_shapes(RUN_SPEC), len(RUN_SPEC.arms[0].axes)).requires_grad_(False).eval()
     shown = SimpleNamespace(arrays={"proprio": np.ones((2, RUN_SPEC.proprio_size), np.float32)})
     sizes = learner_spec(trunk, [shown], RUN_SPEC, trained=False)  # type: ignore[list-item]
-    learner = find_algorithm(settings.algorithm).builders().learner(sizes, settings.config, seed=0)
+    learner = find_builders(settings.algorithm).learner(sizes, settings.config, seed=0)
     metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=settings.config)
     tensors = pack_tensors(trunk, learner.actor_tensors())
     return bundle.seal(version=1, tensors=tensors, metadata={**metadata, bundle.SPEC_DIGEST: RUN_SPEC.digest})

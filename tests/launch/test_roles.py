@@ -13,6 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BIG = ("torch", "mujoco", "wandb", "matplotlib")
 BLOCKED = f"import sys, importlib; sys.modules.update(dict.fromkeys({BIG!r})); "
+HIDE = """
+from importlib.abc import MetaPathFinder
+class Lacking(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == LACKING:
+            raise ModuleNotFoundError(f"No module named {LACKING!r}", name=LACKING)
+sys.meta_path.insert(0, Lacking())
+"""
 ROBOT = [
     "nodes.robot.node",
     "nodes.robot.driven",
@@ -47,21 +55,29 @@ def test_what_runs_on_a_robots_pc_loads_neither_torch_nor_a_simulator() -> None:
     assert "torch" in run(f"{BLOCKED}import robot_stack.learner.process").stderr
 
 
-def test_a_verb_that_needs_more_says_what_to_install() -> None:
-    done = run(f"{BLOCKED}from robot_stack.cli.main import main; sys.exit(main(['sim']))")
+@pytest.mark.parametrize(
+    ("lacking", "verb", "extra"),
+    [
+        ("torch", "sim", "dry-run"),
+        ("mujoco", "sim", "dry-run"),
+        ("torch", "up peg_insert", "learner"),
+        ("torch", "act peg_insert", "learner"),
+    ],
+)
+def test_a_verb_that_needs_more_says_what_to_install(tmp_path: Path, lacking: str, verb: str, extra: str) -> None:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); LACKING = {lacking!r}{HIDE}"
+    code += f"from robot_stack.cli.main import main\nsys.exit(main({verb.split()!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("; pip install 'robot-stack[dry-run]'")
-    assert len(done.stderr.strip().splitlines()) == 1
+    said = done.stderr.strip().splitlines()
+    assert said[-1].startswith(f"{lacking} is missing, must be there for `{verb.split()[0]}`")
+    assert said[-1].endswith(f"; pip install 'robot-stack[{extra}]'")
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"
 
 
-WITHOUT_TORCH = """
-import sys
-from importlib.abc import MetaPathFinder
-class Lacking(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.split(".")[0] == "torch":
-            raise ModuleNotFoundError("No module named 'torch'", name="torch")
-sys.meta_path.insert(0, Lacking())
+WITHOUT_TORCH = (
+    f"import sys; LACKING = 'torch'{HIDE}"
+    + """
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.types.errors import ConfigError
 for name in sys.argv[1:]:
@@ -72,6 +88,7 @@ for mistake in ("algorithm.settings.batch_sise=3", "encoder.settings.stepz=3", "
     except ConfigError as error:
         print(error)
 """
+)
 
 
 def test_every_setting_of_a_run_is_checked_without_torch() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.builders import Builders
+import policies.builders
 from policies.encoders.builders import TrunkBuilders
 from policies.encoders.registry import ENCODERS
 from policies.registry import ALGORITHMS, BC, find_algorithm
@@ -20,6 +20,7 @@ from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import config_root
 from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.resolve import load_run
+from robot_stack.learner.settings import learning_settings
 from robot_stack.types.errors import ConfigError
 from sim.cell import TASKS
 
@@ -68,10 +69,11 @@ def test_every_built_in_part_can_be_had(registry: plugins.Registry[plugins.Part]
 def test_every_built_in_part_can_be_built() -> None:
     for registry, builders in ((ENCODERS, TrunkBuilders), (LIVE_MODELS, LiveBuilders)):
         assert all(isinstance(part.builders(), builders) for part in registry.values())
-    for algorithm in ALGORITHMS.values():
-        assert isinstance(algorithm.builders(), Builders)
-        if algorithm.builders().critic is not None:
-            assert algorithm.has_critics
+    for name, algorithm in ALGORITHMS.items():
+        builders = algorithm.builders()
+        assert builders is getattr(policies.builders, name.upper())
+        own = hasattr(builders.policy, "values")
+        assert algorithm.has_critics == (builders.critic is not None or own), name
 
 
 def test_an_unknown_name_lists_those_of_packages_too(install: Install) -> None:
@@ -107,6 +109,43 @@ def test_a_broken_part_is_refused_with_the_name_of_its_package(install: Install,
     assert text.startswith("algorithm 'broken' of broken_pkg 2.0 ")
     assert said in text
     assert "repair or uninstall broken_pkg 2.0, or name another algorithm" in text
+
+
+LATE = """
+from dataclasses import replace
+from policies.registry import RLPD
+def builders():
+    {}
+PART = replace(RLPD, builders=builders, has_critics=False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import surely_absent", "of late_pkg 2.0 cannot be built from late_pkg:PART (ModuleNotFoundError: No module"),
+        ("return 7", "of late_pkg 2.0 is int at late_pkg:PART, must be a policies.builders.Builders"),
+        ("return RLPD.builders()", "has a critic among its builders and has_critics false, must be true"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_anything_is_fitted(install: Install, code: str, said: str) -> None:
+    install("late_pkg", "[robot_stack.algorithms]\nlate = late_pkg:PART\n", LATE.format(code))
+    run = load_checked("peg_insert", ["algorithm.name=late"])
+    with pytest.raises(ConfigError) as refused:
+        learning_settings(run)
+    assert str(refused.value).startswith("algorithm 'late' ")
+    assert said in str(refused.value)
+
+
+def test_a_part_that_needs_torch_is_not_checked_where_that_is_missing(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lacks = "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')"
+    install("heavy_pkg", "[robot_stack.algorithms]\nheavy = heavy_pkg:PART\n", lacks)
+    assert load_checked("peg_insert", ["algorithm.name=heavy"]).run.algorithm.name == "heavy"
+    assert "not all is checked here: torch is missing; pip install 'robot-stack[learner]'" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"encoder\.settings\.stepz"):  # the other sections are
+        load_checked("peg_insert", ["algorithm.name=heavy", "encoder.settings.stepz=3"])
 
 
 def test_a_name_that_is_built_in_cannot_be_taken(install: Install) -> None:

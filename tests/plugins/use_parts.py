@@ -20,7 +20,7 @@ import torch
 from policies.acting import ActingPolicy, actor_metadata, pack_tensors
 from policies.encoders.registry import find_encoder, load_trunk, make_trunk
 from policies.learner import LearnerSpec, TensorBatch
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from reward_models.interface import ClipQuery, Frame, Instruction
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.vlm.registry import make_reward_model
@@ -113,7 +113,7 @@ def algorithm() -> None:
         proprio_std=torch.ones(spec.proprio_size),
         actions=spec.action_size,
     )
-    learner = find_algorithm(settings.algorithm).builders().learner(sizes, settings.config, seed=0)
+    learner = find_builders(settings.algorithm).learner(sizes, settings.config, seed=0)
     rng = np.random.default_rng(0)
     batch = TensorBatch.for_imitation(
         rng.random((16, trunk.feature_size), np.float32),

@@ -69,6 +69,15 @@ CASES = {
 }
 
 
+each_or_two_at_every_save = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=() if name in ("rlpd, one arm", "qc, chunks") else pytest.mark.long)
+        for name, case in CASES.items()
+    ],
+)
+
+
 def make(name: str, spec: LearnerSpec = SPEC, seed: int = 0, **settings: Any) -> Any:
     algorithm = ALGORITHMS[name]
     config = algorithm.config(**{"head": 8, "hidden": (16,)} | SMALL[name] | settings)
@@ -155,7 +164,7 @@ def test_metrics_are_finite_scalars_without_gradient(case: Case) -> None:
     assert learner.name == case.name
 
 
-@pytest.mark.long
+@each_or_two_at_every_save
 def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
     for stop in (2, 6):  # before and after what is cloned first
         first, other = case.learner(), case.learner(seed=9)
@@ -172,7 +181,7 @@ def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
         assert all(np.array_equal(first.actor_tensors()[key], value) for key, value in other.actor_tensors().items())
 
 
-@pytest.mark.long
+@each_or_two_at_every_save
 def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
     learner, algorithm = case.learner(), ALGORITHMS[case.name]
     for number in range(7):

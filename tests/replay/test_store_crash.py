@@ -151,9 +151,7 @@ def _holds_all(root: Path, steps: list[Step]) -> None:
             assert_same_step(one, other)
 
 
-@pytest.mark.parametrize(
-    "count", [pytest.param(2, marks=pytest.mark.slow), 11, pytest.param(20, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("count", [pytest.param(2, marks=pytest.mark.slow), 11, 20])
 def test_a_kill_between_any_two_writes_of_an_episode_that_is_cut_loses_nothing(tmp_path: Path, count: int) -> None:
     steps = _recorded(tmp_path / "begun", count)
     for lasts in range(200):

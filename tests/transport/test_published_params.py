@@ -11,7 +11,7 @@ from policies.acting import ActingPolicy, actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
 from policies.familiarity import Familiarity
 from policies.learner import PublishesCritic
-from policies.registry import find_algorithm
+from policies.registry import find_builders
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.fitting import image_shapes, learner_spec
 from robot_stack.learner.settings import learning_settings
@@ -32,7 +32,7 @@ def published() -> Params:
     shown = SimpleNamespace(arrays={"proprio": np.ones((2, SPEC.proprio_size), np.float32)})
     sizes = learner_spec(trunk, [shown], SPEC, trained=False)  # type: ignore[list-item]
     config = settings.config
-    learner = find_algorithm(settings.algorithm).builders().learner(sizes, config, seed=0)
+    learner = find_builders(settings.algorithm).learner(sizes, config, seed=0)
     metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=config)
     return bundle.seal(
         version=1,
@@ -52,7 +52,7 @@ def test_it_is_small_too_where_the_policy_asks_for_help_by_all_signals() -> None
     trunk.requires_grad_(False).eval()
     shown = SimpleNamespace(arrays={"proprio": np.ones((2, SPEC.proprio_size), np.float32)})
     sizes = learner_spec(trunk, [shown], SPEC, trained=False)  # type: ignore[list-item]
-    learner = find_algorithm(settings.algorithm).builders().learner(sizes, settings.config, seed=0)
+    learner = find_builders(settings.algorithm).learner(sizes, settings.config, seed=0)
     assert isinstance(learner, PublishesCritic)
     features = np.random.default_rng(0).normal(size=(1000, trunk.feature_size)).astype(np.float16)
     familiarity = Familiarity.fit(features)
