@@ -27,6 +27,9 @@ TANGENTIAL = slice(2, 4)
 """p1 and p2 among the coefficients, of all models but that of a fisheye."""
 
 
+WRITTEN = (4, 5, 8, 12, 14)
+"""How many coefficients OpenCV and those who write its calibrations give of a lens that is no fisheye; what is left out
+is 0. Beyond the eighth stand a thin prism and a tilted sensor."""
 EXACT = (cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, 100, 1e-12)
 """OpenCV's own few steps leave a third of a pixel at the edges of a usual webcam."""
 
@@ -150,7 +153,8 @@ def read_calibration(text: str, flip: str) -> Lens:
     """Read the lens out of a calibration that ROS wrote, as camera_calibration, camera_info_manager and drivers do.
 
     Args:
-        text: YAML with image_width, image_height, camera_matrix, distortion_model and distortion_coefficients.
+        text: YAML with image_width, image_height, camera_matrix, distortion_model and distortion_coefficients; or what
+            `ros2 topic echo --once` prints of a CameraInfo.
         flip: How the driver's image is turned before it is seen, as in the camera's file.
 
     Raises:
@@ -159,24 +163,21 @@ def read_calibration(text: str, flip: str) -> Lens:
     if flip in ("horizontal", "vertical"):
         raise SpecError(f"flip is {flip!r}, must be 'none' or 'rotate_180': no lens makes a mirrored image")
     try:
-        said = YAML(typ="safe", pure=True).load(text)
+        documents = [each for each in YAML(typ="safe", pure=True).load_all(text) if each is not None]
     except (YAMLError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise SpecError(f"calibration is no YAML ({why}), must be as ROS writes it; calibrate anew") from error
-    if not isinstance(said, dict):
+    if len(documents) != 1 or not isinstance(said := documents[0], dict):
         raise SpecError("calibration has no keys, must have image_width, camera_matrix and others as ROS writes them")
-    width, height = (_whole(said, key) for key in ("image_width", "image_height"))
-    matrix = _numbers(said, "camera_matrix")
-    model = said.get("distortion_model", "plumb_bob")
+    names = MESSAGE if "camera_matrix" not in said and "k" in said else FILE
+    width, height = (_whole(said, key) for key in names[:2])
+    matrix = _numbers(said, names[2])
+    model = said.get("distortion_model", said.get("camera_model", "plumb_bob"))
     if not isinstance(model, str) or model not in COEFFICIENTS:
         raise SpecError(f"distortion_model is {model!r}, must be one of {sorted(COEFFICIENTS)}; calibrate with one")
-    distortion = _numbers(said, "distortion_coefficients")
     if len(matrix) != 9:
-        raise SpecError(f"camera_matrix has {len(matrix)} numbers, must have 9; copy it whole")
-    if len(distortion) != COEFFICIENTS[model]:
-        raise SpecError(
-            f"distortion_coefficients are {len(distortion)}, must be {COEFFICIENTS[model]} of {model}; copy them whole"
-        )
+        raise SpecError(f"{names[2]} has {len(matrix)} numbers, must have 9; copy it whole")
+    model, distortion = _coefficients(model, _numbers(said, names[3]), names[3])
     if matrix[0] <= 0.0 or matrix[4] <= 0.0:
         raise SpecError(f"focal lengths are {matrix[0]:g} and {matrix[4]:g} pixels, must be above 0; calibrate anew")
     lens = Lens(
@@ -190,6 +191,30 @@ def read_calibration(text: str, flip: str) -> Lens:
     return lens.turned() if flip == "rotate_180" else lens
 
 
+FILE = ("image_width", "image_height", "camera_matrix", "distortion_coefficients")
+MESSAGE = ("width", "height", "k", "d")
+"""Keys of a calibration's file, and of a message."""
+
+
+def _coefficients(model: str, numbers: tuple[float, ...], key: str) -> tuple[str, tuple[float, ...]]:
+    """Return the model that coefficients are of and as many as it has, whichever of OpenCV's lengths was written."""
+    if model == "equidistant":
+        if len(numbers) != COEFFICIENTS[model]:
+            raise SpecError(f"{key} are {len(numbers)}, must be {COEFFICIENTS[model]} of {model}; copy them whole")
+        return model, numbers
+    if len(numbers) not in WRITTEN:
+        raise SpecError(f"{key} are {len(numbers)}, must be one of {WRITTEN} of {model}; copy them whole")
+    if any(numbers[8:]):
+        raise SpecError(
+            f"{key} beyond the eighth are {numbers[8:]}, must be 0: a thin prism or a tilted sensor is not reckoned "
+            "with; calibrate with eight"
+        )
+    whole = (*numbers[:8], 0.0, 0.0, 0.0, 0.0)[:8]
+    if any(whole[5:]):
+        model = "rational_polynomial"  # OpenCV and image_geometry go by the coefficients, whatever the name
+    return model, whole[: COEFFICIENTS[model]]
+
+
 def _whole(said: dict[str, Any], key: str) -> int:
     value = said.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
@@ -199,7 +224,11 @@ def _whole(said: dict[str, Any], key: str) -> int:
 
 def _numbers(said: dict[str, Any], key: str) -> tuple[float, ...]:
     held = said.get(key)
-    data = held.get("data") if isinstance(held, dict) else None
+    data = held.get("data") if isinstance(held, dict) else held
+    if isinstance(held, dict) and isinstance(data, list):
+        rows, columns = held.get("rows", 1), held.get("cols", len(data))
+        if isinstance(rows, int) and isinstance(columns, int) and rows * columns != len(data):
+            raise SpecError(f"{key} are {len(data)} numbers, must be {rows} x {columns} as it says; copy them whole")
     try:
         numbers = tuple(map(float, data if isinstance(data, list) else [math.nan]))
     except (TypeError, ValueError, OverflowError):

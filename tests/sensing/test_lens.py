@@ -31,6 +31,9 @@ FISHEYE = Lens(
 )  # fmt: skip
 
 
+D_TEXT = "  cols: 5\n  data: [-0.361976, 0.110510, 0.001014, 0.000505, 0.000000]"
+
+
 def seen(points_m: np.ndarray = POINTS_M) -> np.ndarray:
     """Where OpenCV says that the maker's camera sees points."""
     pixels, _ = cv2.projectPoints(points_m, np.zeros(3), np.zeros(3), K, D)
@@ -62,6 +65,43 @@ def test_a_makers_calibration_is_read_as_opencv_means_it() -> None:
     assert (lens.width_px, lens.height_px, lens.model) == (640, 480, "plumb_bob")
     assert math.degrees(lens.vertical_view_rad) == pytest.approx(64.2, abs=0.5), "57.5 degrees without distortion"
     assert FISHEYE.vertical_view_rad == pytest.approx(480 / 302, rel=0.03)
+
+
+OF_ALL_LENGTHS = [
+    ("plumb_bob", [0.1, -0.2, 0.01, 0.02], "plumb_bob"),  # NRobotics-Open/visca_ros, config/camera_info.yaml
+    ("plumb_bob", [0.1, -0.2, 0.01, 0.02, 0.03, 0, 0, 0], "plumb_bob"),  # an Orbbec's, whose k4 to k6 are 0
+    ("plumb_bob", [0.1, -0.2, 0.01, 0.02, 0.03, 0.2, 0.1, 0.05], "rational_polynomial"),
+    ("rational_polynomial", [0.0937, -0.1641, 0.0, 0.0, 0.1224], "rational_polynomial"),  # Tango's, of a phone
+    ("rational_polynomial", [0.1, -0.2, 0.01, 0.02, 0.03, 0.2, 0.1, 0.05] + [0.0] * 6, "rational_polynomial"),  # OAK-D
+]
+
+
+@pytest.mark.parametrize(("said", "numbers", "model"), OF_ALL_LENGTHS)
+def test_as_many_coefficients_as_anybody_writes_mean_what_opencv_takes_them_for(
+    said: str, numbers: list[float], model: str
+) -> None:
+    assert D_TEXT in USB_CAM
+    text = USB_CAM.replace(D_TEXT, f"  cols: {len(numbers)}\n  data: {numbers}").replace("plumb_bob", said)
+    lens = read_calibration(text, "none")
+    assert lens.model == model
+    wanted, _ = cv2.projectPoints(POINTS_M, np.zeros(3), np.zeros(3), K, np.array(numbers, np.float64))
+    np.testing.assert_allclose(lens.project(POINTS_M), wanted.reshape(-1, 2), atol=1e-9)
+
+
+def test_the_model_may_stand_where_older_calibrators_wrote_it() -> None:
+    """As in Forestry-Robotics-UC/flir_ax8_simple_driver, config/camera_info.yaml."""
+    text = USB_CAM.replace("distortion_model: plumb_bob", "camera_model: equidistant")
+    lens = read_calibration(text.replace(D_TEXT, "  cols: 4\n  data: [-0.02, 0.004, -0.001, 0.0002]"), "none")
+    assert (lens.model, lens.distortion) == ("equidistant", FISHEYE.distortion)
+
+
+def test_a_message_that_was_echoed_is_a_calibration_too() -> None:
+    """As in fishros/yolov5_ros2, config/camera_info.yaml, and with the line that ends each message."""
+    numbers = [476.7030836014194, 0.0, 400.5, 0.0, 476.7030836014194, 400.5, 0.0, 0.0, 1.0]
+    text = f"header:\n  frame_id: base_link\nheight: 800\nwidth: 640\ndistortion_model: plumb_bob\nd: {[0.0] * 5}\nk:\n"
+    lens = read_calibration(text + "".join(f"- {number}\n" for number in numbers) + "---\n", "none")
+    assert (lens.width_px, lens.height_px, lens.focal_px) == (640, 800, (476.7030836014194, 476.7030836014194))
+    assert lens.centre_px == (400.5, 400.5)
 
 
 @pytest.mark.parametrize("flip", ["none", "rotate_180"])
@@ -114,8 +154,12 @@ def test_a_lens_comes_back_from_the_cells_file(lens: Lens) -> None:
         (("image_height: 480", "height: 480"), "image_height is None, must be a number of pixels"),
         (("plumb_bob", "brown"), "distortion_model is 'brown', must be one of"),
         (("plumb_bob", "equidistant"), "distortion_coefficients are 5, must be 4 of equidistant"),
-        (("0.000505, 0.000000]", "0.000505]"), "distortion_coefficients are 4, must be 5 of plumb_bob"),
-        (("[438.783367, ", "["), "camera_matrix has 8 numbers, must have 9"),
+        (("0.000505, 0.000000]", "0.000505]"), "distortion_coefficients are 4 numbers, must be 1 x 5 as it says"),
+        ((D_TEXT, "  cols: 6\n  data: [0, 0, 0, 0, 0, 0]"), r"are 6, must be one of \(4, 5, 8, 12, 14\) of plumb_bob"),
+        ((D_TEXT, "  data: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.1]"), "beyond the eighth are .* calibrate with eight"),
+        ((D_TEXT, "  data: []"), "are 0, must be one of"),
+        (("[438.783367, ", "["), "camera_matrix are 8 numbers, must be 3 x 3 as it says"),
+        (("camera_name: test_camera", "---\nmore: than one"), "calibration has no keys"),
         (("[438.783367", "[.nan"), "camera_matrix is .* must have numbers under data"),
         (("[438.783367", "[wide"), "camera_matrix is .* must have numbers under data"),
         (("[438.783367", "[0.0"), "focal lengths are 0 and 437.303 pixels, must be above 0"),
