@@ -28,7 +28,8 @@ def test_the_dry_run_begins_in_an_empty_folder_from_the_wheel(prefix, tmp_path):
     found = subprocess.run(where, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
     assert Path(found.stdout.strip()).is_relative_to(packages)
     named = ["--name", "first", "--set", f"cell.dds_domain={DOMAIN}"]
-    command = [sys.executable, "-m", "robot_stack.cli.main", "sim", *named]
+    # a shell that runs the tests in the background has them, and all they start, ignore Ctrl-C
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "robot_stack.cli.main", "sim", *named]
     output = tmp_path / "output.txt"
     with output.open("w") as file:
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=file, stderr=subprocess.STDOUT)
