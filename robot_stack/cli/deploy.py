@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from robot_stack.cli.extras import check_torch
 from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import prepared
@@ -23,7 +24,9 @@ def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None
 
     Raises:
         ConfigError: If there is no such run or policy, or the cell's DDS domain is taken.
+        ModuleNotFoundError: If there is no torch here.
     """
+    check_torch()
     resolved, folder, path = run_and_policy(name, policy)
     judge = judge or _judge_of(folder)
     with prepared(resolved, folder) as ready:

@@ -80,7 +80,8 @@ DRAWN = "<robot><link name='a'><visual><geometry>{}</geometry></visual></link></
 @pytest.mark.parametrize("point", ["<box size='0 0 0'/>", "<sphere radius='0.0'/>"])
 def test_a_point_where_a_link_has_no_body_is_no_shape(point: str) -> None:
     """As Kinova's and Rethink's files draw their roots, and Boston Dynamics' bounds the feet of Atlas."""
-    assert LinkTree(DRAWN.format(point), source="cell.urdf").shapes == []
+    tree = LinkTree(DRAWN.format(point), source="cell.urdf")
+    assert (tree.shapes, tree.unread) == ([], [("a", f"{point.split()[0]}> has no size")])
 
 
 def test_a_plate_or_a_line_is_a_tenth_of_a_millimetre_thick() -> None:

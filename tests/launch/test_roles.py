@@ -62,6 +62,7 @@ def test_what_runs_on_a_robots_pc_loads_neither_torch_nor_a_simulator() -> None:
         ("mujoco", "sim", "dry-run"),
         ("torch", "up peg_insert", "learner"),
         ("torch", "act peg_insert", "learner"),
+        ("torch", "deploy first", "learner"),
     ],
 )
 def test_a_verb_that_needs_more_says_what_to_install(tmp_path: Path, lacking: str, verb: str, extra: str) -> None:

@@ -69,10 +69,14 @@ def test_a_makers_calibration_is_read_as_opencv_means_it() -> None:
 
 OF_ALL_LENGTHS = [
     ("plumb_bob", [0.1, -0.2, 0.01, 0.02], "plumb_bob"),  # NRobotics-Open/visca_ros, config/camera_info.yaml
-    ("plumb_bob", [0.1, -0.2, 0.01, 0.02, 0.03, 0, 0, 0], "plumb_bob"),  # an Orbbec's, whose k4 to k6 are 0
+    ("plumb_bob", [0.1, -0.2, 0.01, 0.02, 0.03, 0, 0, 0], "plumb_bob"),  # so a guide writes what an Orbbec says
     ("plumb_bob", [0.1, -0.2, 0.01, 0.02, 0.03, 0.2, 0.1, 0.05], "rational_polynomial"),
-    ("rational_polynomial", [0.0937, -0.1641, 0.0, 0.0, 0.1224], "rational_polynomial"),  # Tango's, of a phone
-    ("rational_polynomial", [0.1, -0.2, 0.01, 0.02, 0.03, 0.2, 0.1, 0.05] + [0.0] * 6, "rational_polynomial"),  # OAK-D
+    ("rational_polynomial", [0.0937, -0.1641, 0.0, 0.0, 0.1224], "rational_polynomial"),  # what Tango said of a phone
+    (
+        "rational_polynomial",
+        [0.1, -0.2, 0.01, 0.02, 0.03, 0.2, 0.1, 0.05] + [0.0] * 6,
+        "rational_polynomial",
+    ),  # OpenCV's longest
 ]
 
 

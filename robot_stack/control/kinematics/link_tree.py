@@ -30,7 +30,7 @@ class LinkTree:
         root: Link that hangs on none.
         joints: Each after those that it hangs on.
         shapes: Everything that is drawn, or bounds links, fixed to them.
-        unread: Link and tag of what is no box, ball, cylinder, capsule or mesh.
+        unread: Link, and why a shape of it is left out.
     """
 
     def __init__(self, text: str, *, source: str, part: Part = "visual") -> None:
@@ -147,7 +147,7 @@ class _ShapeReader(UrdfReader):
             scale = self.numbers(attributes, tag, "scale", (1.0, 1.0, 1.0))
             self._add(ShapeKind.FILE, scale, path=attributes.get("filename", ""))
         elif self.inside[3:-1] == ["geometry"]:
-            self.unread.append((self._link, tag))
+            self.unread.append((self._link, f"it is <{tag}>, must be box, cylinder, capsule, sphere or mesh"))
 
     def _lengths(self, attributes: dict[str, str], tag: str, key: str, count: int = 1) -> tuple[float, ...]:
         self._attribute(attributes, tag, key)
@@ -163,7 +163,8 @@ class _ShapeReader(UrdfReader):
     def _add(self, kind: ShapeKind, size: tuple[float, ...], path: str = "") -> None:
         if kind is not ShapeKind.FILE:
             if not any(size):
-                return  # makers write a point where a link has no body
+                self.unread.append((self._link, f"<{kind.value}> has no size"))  # of a link without a body
+                return
             size = tuple(max(length, THINNEST_M) for length in size)
         self._shape = Shape(
             name=f"visual_{len(self._shapes)}",

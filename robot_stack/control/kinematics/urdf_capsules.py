@@ -52,10 +52,7 @@ def capsules_of_urdf(
     if base_link not in frames:
         raise ConfigError(f"base link is {base_link!r}, must be one of {sorted(frames)}")
     T_base_root = np.linalg.inv(frames[base_link])
-    missing = [
-        f"a shape of link {link} is left out: it is <{tag}>, must be box, cylinder, capsule, sphere or mesh"
-        for link, tag in tree.unread
-    ]
+    missing = [f"a shape of link {link} is left out: {why}" for link, why in tree.unread]
     found: list[tuple[str, int, Hull]] = []
     counts: dict[str, int] = {}
     for shape in tree.shapes:
