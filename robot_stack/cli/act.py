@@ -34,10 +34,9 @@ def run(
         LinkToken.pass_on(RUNS / resolved.name, place)
     with prepared(resolved, place) as ready:
         table = choose_table(resolved, ready.folder, cell_only=False, remote_learner=True, actor_id=actor_id)
-        code = supervise(resolved, ready, table)
-    print(
-        "Next: robot-stack deploy RUN, with the run folder of the learner"
-        if code == 0
-        else f"Next: robot-stack doctor {name}"
-    )
-    return code
+
+        def onward(code: int) -> str:
+            deployed = "robot-stack deploy RUN, with the run folder of the learner"
+            return f"robot-stack doctor {name}" if code else deployed
+
+        return supervise(resolved, ready, table, store=None, onward=onward)

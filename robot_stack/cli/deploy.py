@@ -9,6 +9,7 @@ from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
+from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import newest_reward
 from robot_stack.types.event import LabelSource
 
@@ -33,9 +34,13 @@ def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None
         saved = () if path is None else ("--policy", str(path))
         session = session_process("deployed", folder, *saved, "--episodes", str(episodes), "--judge", judge)
         rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)
-        code = supervise(resolved, ready, managed(rows, folder))
-    print(f"Next: robot-stack report {name}" if code == 0 else f"Next: robot-stack doctor {resolved.run.cell}")
-    return code
+
+        store = RunPaths(RunPaths(folder).deployed).store.root
+
+        def onward(code: int) -> str:
+            return f"robot-stack doctor {resolved.run.cell}" if code else f"robot-stack report {name}"
+
+        return supervise(resolved, ready, managed(rows, folder), store=store, onward=onward)
 
 
 def _judge_of(folder: Path) -> str:

@@ -37,16 +37,18 @@ def run(
         recorder = session_process("recorder", ready.folder, "--episodes", str(wanted))
         console = console_process(resolved, ready.folder)
         rows = (*cell_processes(resolved, ready.folder), console, recorder)
-        code = supervise(resolved, ready, managed(rows, ready.folder))
-    if code:
-        print(f"Next: robot-stack doctor {name}")
-    elif _recorded(resolved, ready.folder) < wanted:
-        chosen = ("--folder", str(folder)) if folder is not None else ()
-        words = ("record", name, *chosen, *(("--episodes", str(episodes)) if episodes is not None else ()))
-        print(f"Next: {command_line(*words, overrides=overrides, root=root)}, to go on")
-    else:
-        print(f"Next: robot-stack train {resolved.name}")
-    return code
+
+        def onward(code: int) -> str:
+            if code:
+                return f"robot-stack doctor {name}"
+            if _recorded(resolved, ready.folder) >= wanted:
+                return f"robot-stack train {resolved.name}"
+            chosen = ("--folder", str(folder)) if folder is not None else ()
+            words = ("record", name, *chosen, *(("--episodes", str(episodes)) if episodes is not None else ()))
+            return f"{command_line(*words, overrides=overrides, root=root)}, to go on"
+
+        store = RunPaths(ready.folder).store.root
+        return supervise(resolved, ready, managed(rows, ready.folder), store=store, onward=onward)
 
 
 def _recorded(resolved: ResolvedRun, folder: Path) -> int:

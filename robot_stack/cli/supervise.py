@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.stage import Stage, StageName
+from robot_stack.types.errors import StoreError
+from robot_stack.types.transition import EpisodeKind
 
 
 class PageAddress:
@@ -45,9 +48,25 @@ class PageAddress:
 
 
 def supervise(
-    resolved: ResolvedRun, ready: PreparedRun, table: Sequence[ProcessSpec], timeout_s: float | None = None
+    resolved: ResolvedRun,
+    ready: PreparedRun,
+    table: Sequence[ProcessSpec],
+    timeout_s: float | None = None,
+    *,
+    store: Path | None,
+    onward: Callable[[int], str],
 ) -> int:
     """Run a table of processes, and on Ctrl-C or SIGTERM stop them in order; returns the exit code.
+
+    What came of it, and what to do next, is told on the page and at the terminal.
+
+    Args:
+        resolved: The run.
+        ready: Its folder, environment and logs.
+        table: The processes.
+        timeout_s: After which they are stopped; None for never.
+        store: Where the episodes of this start are recorded; None if that is on another machine.
+        onward: Takes the exit code and returns what to run next.
 
     Raises:
         ModuleNotFoundError: If there is no ROS here, and the cell has nodes.
@@ -57,6 +76,7 @@ def supervise(
     print(f"{resolved.name}: {names}; DDS domain {ready.domain}; logs in {ready.log_folder}", flush=True)
     if ready.domain != resolved.cell.dds_domain:
         print(f"domain {resolved.cell.dds_domain} is in use by another program; this run took {ready.domain}")
+    began_s = time.time()
     supervisor = Supervisor(table, environment=ready.environment, log_folder=ready.log_folder, say=_say)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -64,13 +84,61 @@ def supervise(
     try:
         with supervisor:
             code = supervisor.run(timeout_s, PageAddress(ready.folder, _say).look)
-            end = Stage(name=StageName.FAILED if code else StageName.ENDED, text=supervisor.ending or "")
+            end = Stage(
+                name=StageName.FAILED if code else StageName.ENDED,
+                text=supervisor.ending or "",
+                result=() if store is None else episodes_since(store, began_s),
+                next_step=onward(code),
+            )
             with suppress(OSError):  # of a full disk: then the page does not say how the run ended, and nothing else
                 end.write(ready.folder)
-            return code
+        _say("\n".join((*end.result, f"Next: {end.next_step}")))
+        return code
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+NAMES = {
+    EpisodeKind.DEMO: ("demonstration", "demonstrations"),
+    EpisodeKind.ONLINE: ("episode of online training", "episodes of online training"),
+    EpisodeKind.EVAL: ("episode of the policy", "episodes of the policy"),
+}
+
+
+def episodes_since(root: Path, began_s: float) -> tuple[str, ...]:
+    """Return a line per kind of episode: how many have ended since an instant, and how they count.
+
+    Args:
+        root: Folder of episodes; nothing is said of one that is none yet.
+        began_s: Seconds since the epoch.
+    """
+    from robot_stack.datasets.catalogue import Catalogue
+    from robot_stack.datasets.store_view import open_store
+
+    try:
+        catalogue = Catalogue(open_store(root))
+        catalogue.refresh()
+    except StoreError:
+        return ()
+    outcomes = {kind: Counter[str]() for kind in NAMES}
+    for entry in catalogue.entries():
+        if entry.header.started_unix_s >= began_s:
+            outcomes[entry.header.kind][entry.outcome] += 1
+    return tuple(
+        f"{found.total()} {NAMES[kind][found.total() > 1]}: {', '.join(_counted(found))}"
+        for kind, found in outcomes.items()
+        if found
+    )
+
+
+HOW = {"success": ("success", "successes"), "failure": ("failure", "failures"), "open": ("without a verdict",) * 2}
+"""In words, one and many, in the order in which they are told."""
+
+
+def _counted(found: Counter[str]) -> list[str]:
+    told = {**HOW, **{other: (other,) * 2 for other in found if other not in HOW}}
+    return [f"{found[name]} {words[found[name] > 1]}" for name, words in told.items() if found[name]]
 
 
 def _say(text: str) -> None:

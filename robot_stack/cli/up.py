@@ -10,6 +10,7 @@ from robot_stack.cli.extras import check_torch
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
 from robot_stack.runs.beginning import Beginning, command_line
+from robot_stack.runs.paths import RunPaths
 
 
 def run(
@@ -35,6 +36,12 @@ def run(
         again = command_line("up", name, "--folder", str(ready.folder), *flags, overrides=overrides, root=root)
         Beginning(command=again).write(ready.folder)
         table = choose_table(resolved, ready.folder, cell_only=cell_only, remote_learner=remote_learner)
-        code = supervise(resolved, ready, table, timeout_s)
-    print(f"Next: robot-stack report {ready.folder}")
-    return code
+        store = None if remote_learner or cell_only else RunPaths(ready.folder).store.root
+
+        def onward(code: int) -> str:
+            if code:
+                return f"robot-stack doctor {resolved.run.cell}, then {again}"
+            learned = store is not None and RunPaths(ready.folder).policy("policy").exists()
+            return f"robot-stack report {ready.folder}" + ("" if learned else f", or {again}, to go on")
+
+        return supervise(resolved, ready, table, timeout_s, store=store, onward=onward)

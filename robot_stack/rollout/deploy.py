@@ -14,14 +14,13 @@ from robot_stack.rollout.episode_runner import EpisodeRunner
 from robot_stack.rollout.evaluate import HELD_OUT, Evaluation
 from robot_stack.rollout.judged import JudgedSink, Judgement
 from robot_stack.rollout.store_sink import StoreSink, next_number
+from robot_stack.runs.paths import DEPLOYED
 from robot_stack.types.errors import RewardError
 from robot_stack.types.event import Verdict
 from robot_stack.types.interfaces import Cell, Clock, Judge
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason
 
-DEPLOYED = "deployed"
-"""Actor id of these episodes, and the folder of their store inside the run's."""
 SETTLE_S = 10.0
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from robot_stack.replay.layout import StorePaths
 
+DEPLOYED = "deployed"
+"""Actor id of the episodes of a deployed policy, and their folder inside the run's."""
+
 
 class RunPaths:
     """The paths of a run's files and folders; none of them need exist.
@@ -24,6 +27,8 @@ class RunPaths:
         """A log per process."""
         self.store = StorePaths(folder / "store")
         """The recorded episodes."""
+        self.deployed = folder / DEPLOYED
+        """What its deployed policy recorded, a folder like that of a run."""
         self.metrics = folder / "metrics.jsonl"
         """What the learner logs, see `rows`."""
         self.actor = folder / "actor"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,17 @@ from ruamel.yaml import YAML
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
+from robot_stack.cli.cell import doctor, own_cell
 from robot_stack.cli.main import main
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
+from robot_stack.nodes.tools.doctor import ArmHeard, DoctorNode
 from robot_stack.processes.profile import ros_environment
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import ProcessSpec
+from robot_stack.processes.table import ProcessSpec, cell_processes
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.finding import Level
+from robot_stack.workcell.checkup.streams import CameraStream
 from tests.nodes.cell_rig import START_S, wait_until
 
 SECONDS = float(os.environ.get("DOCTOR_SECONDS", "2"))
@@ -119,3 +124,50 @@ def test_a_cell_with_the_arm_at_rest_is_fit(
     assert "silent" not in state["text"], state
     assert not [each for each in findings if each["check"] == "silence"]
     print(robot, exit_code, *(f"{each['level']} {each['check']}: {each['text']}" for each in findings), sep="\n  ")
+
+
+def look_at_a_broken_cell(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Failures of a cell whose driver, camera and device are away, one process of which ends at once."""
+    robot = next(iter(OF_EACH_BACKEND))
+    write_cell(root / "hardware_configs", robot)
+
+    def with_one_that_fails(resolved, folder):
+        for row in cell_processes(resolved, folder):
+            fails = row.name == "command_recorder"
+            yield replace(row, argv=(sys.executable, "-c", "raise SystemExit(3)")) if fails else row
+
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("XDG_STATE_HOME", str(root / "state"))
+    monkeypatch.setattr(own_cell, "cell_processes", with_one_that_fails)
+    monkeypatch.setattr(doctor.Enter, "on_terminal", pytest.fail)  # with --dry, and where something is missing
+    assert main(["doctor", "bench", "--dry", "--seconds", "600"]) == 1
+    printed = capsys.readouterr()
+    print(printed.out, printed.err)
+    return [" ".join(line.split()[1:]) for line in printed.out.splitlines() if line.startswith("FAIL")]
+
+
+def test_beside_a_process_that_fails_all_that_is_silent_is_named(tmp_path, monkeypatch, capsys) -> None:
+    failed = look_at_a_broken_cell(tmp_path, monkeypatch, capsys)
+    assert any(line.startswith("node command_recorder ended with exit code 3") for line in failed), failed
+    assert [line.split(";")[0] for line in failed if not line.startswith("node")] == [
+        "camera wrist: no image",
+        f"robot {next(iter(OF_EACH_BACKEND))}: no state",
+    ]
+
+
+def test_what_a_dead_process_would_have_sent_is_not_missed_beside_it() -> None:
+    node = object.__new__(DoctorNode)
+    node._nodes, node.beats = ("robot", "teleop_left", "teleop_right", "camera_wrist"), {"teleop_left": 1}
+    node.cameras, node.arms = {"wrist": CameraStream()}, {"left": ArmHeard(), "right": ArmHeard()}
+    assert node.missing({"robot", "camera_wrist"}) == ["teleop_right", "teleop of left", "teleop of right"]
+    assert node.missing({"teleop_right"}) == [
+        *("robot", "camera_wrist", "camera wrist", "state of left", "state of right", "teleop of left"),
+    ]
+    assert node.untold({"teleop"}) == [], "one device of all arms"
+
+
+@pytest.mark.slow
+def test_all_that_is_missing_is_said_within_20_s(tmp_path, monkeypatch, capsys) -> None:
+    begun_s = time.monotonic()
+    assert look_at_a_broken_cell(tmp_path, monkeypatch, capsys)
+    assert time.monotonic() - begun_s < 20.0

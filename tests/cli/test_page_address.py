@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from dataclasses import replace
 
 import pytest
 
 from robot_stack.cli.supervise import PageAddress, supervise
 from robot_stack.config.resolve import load_run
 from robot_stack.console.access import ADDRESS_FILE, write_address
+from robot_stack.console.banner import farewell
 from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.table import ProcessSpec
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.stage import Stage, StageName
+from robot_stack.types.transition import EndReason
+from tests.datasets.data_rig import made_episode, write_folder
+
+
+def begun(episode: StoredEpisode, after_s: float) -> StoredEpisode:
+    """An episode that began so long after now."""
+    return replace(episode, header=replace(episode.header, started_unix_s=time.time() + after_s))
 
 
 def test_an_address_of_an_earlier_start_is_not_told_and_a_new_one_once(tmp_path):
@@ -41,12 +53,27 @@ def test_without_a_console_nothing_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(("code", "name"), [(0, StageName.ENDED), (3, StageName.FAILED)])
-def test_how_a_run_ended_is_written_for_its_page(tmp_path, code, name):
+def test_how_a_run_ended_is_written_for_its_page(tmp_path, capsys, code, name):
     run = load_run("peg_insert")
     ready = PreparedRun(folder=tmp_path, domain=run.cell.dds_domain, environment=dict(os.environ))
     actor = ProcessSpec(name="actor", argv=(sys.executable, "-c", f"raise SystemExit({code})"), required=True)
-    assert supervise(run, ready, (actor,)) == (code != 0)
+    store = RunPaths(tmp_path).store.root
+    ends = [EndReason.SUCCESS, EndReason.SUCCESS, EndReason.FAILURE, EndReason.TIMEOUT]
+    here = [begun(made_episode(f"00000{at}-demo-a", steps=3, end=end), 3600) for at, end in enumerate(ends)]
+    write_folder(store, [*here, begun(made_episode("000009-demo-a", steps=3), -1)])
+
+    def onward(code: int) -> str:
+        return "look" if code else "go on"
+
+    assert supervise(run, ready, (actor,), store=store, onward=onward) == (code != 0)
     stage = Stage.read(tmp_path)
     assert stage is not None
     assert stage.name is name
     assert stage.text.startswith("actor ended")
+    counted = "4 demonstrations: 2 successes, 1 failure, 1 without a verdict"
+    assert stage.result == (counted,), "of this start alone"
+    assert stage.next_step == onward(code != 0)
+    banner = farewell(stage)
+    assert counted in banner.why, "what stays on the page"
+    assert banner.now == f"Next: {stage.next_step}"
+    assert capsys.readouterr().out.splitlines()[-2:] == [counted, f"Next: {stage.next_step}"]

@@ -26,8 +26,9 @@ def supervised(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     tables: list = []
 
-    def supervise(resolved, ready, table, timeout_s=None) -> int:
+    def supervise(resolved, ready, table, timeout_s=None, *, store, onward) -> int:
         tables.append((ready.folder, table))
+        print(f"Next: {onward(0)}")
         return 0
 
     for verb in (record, act, deploy, up):

@@ -140,8 +140,8 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
         if cell.ending():
             return _not_started(resolved, here, cell)
         if missing := node.missing():
-            say(f"nothing is heard of {', '.join(missing)}: all else is looked at briefly")
-            seconds = min(seconds, BRIEF_S)
+            say(f"nothing is heard of {', '.join(missing)}: all else is looked at briefly, and nobody is asked")
+            seconds, enter = min(seconds, BRIEF_S), None
         node.forget()
         here.starved_s = 0.0
         say(f"listening for {seconds:g} s; leave the device alone")
@@ -176,25 +176,35 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
                 streams.judge_teleop(heard.samples, rest, deadman=heard.deadman, config=arm.teleop),
             ]
         findings += [finding.fail("message", f"{topic}: {text}") for topic, text in node.refused.items()]
-        return findings + _with_person(resolved, here, enter)
+        return findings + _with_person(resolved, here, enter, missing)
 
 
 class _Settled:
-    """Condition that all of a cell that starts has come up, its processes and their devices, or that no more will."""
+    """Condition that all of a cell that starts has come up, its processes and their devices, or that no more will.
 
-    def __init__(self, node: DoctorNode, cell: CellWatch) -> None:
-        self._node, self._cell = node, cell
+    Args:
+        node: Hears of them.
+        cell: Watches their processes.
+        least_s: For which others may still fail after the first failure; None to stop at the first.
+    """
+
+    def __init__(self, node: DoctorNode, cell: CellWatch, *, least_s: float | None = None) -> None:
+        self._node, self._cell, self._least_s = node, cell, least_s
         self._heard, self._since_s = 0, time.monotonic()
+        self._begun_s = self._since_s
 
     def __call__(self) -> bool:
-        node = self._node
+        node, now_s = self._node, time.monotonic()
         if len(node.beats) > self._heard:  # a process has come up: its devices have their time from now on
-            self._heard, self._since_s = len(node.beats), time.monotonic()
-        if self._cell.ending() or not node.missing():
+            self._heard, self._since_s = len(node.beats), now_s
+        failed = bool(self._cell.ending())
+        if failed and (self._least_s is None or now_s < self._begun_s + self._least_s):
+            return self._least_s is None
+        if not node.missing(self._cell.failures):
             return True
-        silent = node.silent()
+        silent = [name for name in node.silent() if name not in self._cell.failures]
         waits_for_none = not silent or self._cell.hang(silent)
-        return waits_for_none and time.monotonic() - self._since_s >= DEVICES_S
+        return waits_for_none and now_s - self._since_s >= DEVICES_S
 
 
 def judge_handshake(resolved: ResolvedRun, arm: str, said: Mapping[str, str]) -> list[Finding]:
@@ -281,30 +291,39 @@ def _request(here: Listening[DoctorNode], name: str) -> str:
 
 
 def _not_started(resolved: ResolvedRun, here: Listening[DoctorNode], cell: CellWatch) -> list[Finding]:
-    """Return a finding for every process that has failed and every camera without an image: all are mended at once."""
+    """Return all that is missing beside a process that has failed, so that it is mended at once.
 
-    least_s = time.monotonic() + OTHERS_S
-
-    def known() -> bool:
-        """Return whether every other process has come up, has failed, or waits for something; step the cell."""
-        cell.ending()
-        starting = [name for name in here.node.silent() if name not in cell.failures]
-        return (not starting or cell.hang(starting)) and time.monotonic() >= least_s
-
-    here.listen(START_S, known)
-    blind = [name for name in here.node.blind() if f"camera_{name}" not in cell.failures]
+    That is every other process that fails or says nothing, and every camera, arm and device that is not heard of
+    although its process lives.
+    """
+    node = here.node
+    here.listen(START_S, _Settled(node, cell, least_s=OTHERS_S))
+    dead = cell.failures
     return [
-        *(finding.fail("node", how) for how in list(cell.failures.values()) or [cell.ending()]),
-        *(streams.judge_camera(name, here.node.cameras[name], resolved.cameras[name]) for name in blind),
+        *(finding.fail("node", how) for how in list(dead.values()) or [cell.ending()]),
+        *graph.judge_silent([name for name in node.silent() if name not in dead]),
+        *(streams.judge_camera(each, node.cameras[each], resolved.cameras[each]) for each in node.blind(dead)),
+        *(
+            each
+            for name in node.still(dead)
+            for each in streams.judge_state(node.arms[name].states, None, None, resolved, resolved.arms[name])
+        ),
+        *(
+            streams.judge_teleop(node.arms[name].samples, {}, deadman=False, config=resolved.arms[name].teleop)
+            for name in node.untold(dead)
+        ),
     ]
 
 
-def _with_person(resolved: ResolvedRun, here: Listening[DoctorNode], enter: Enter | None) -> list[Finding]:
-    """Check axes, deadman and emergency stop, if there is an operator to ask."""
+def _with_person(
+    resolved: ResolvedRun, here: Listening[DoctorNode], enter: Enter | None, missing: Sequence[str]
+) -> list[Finding]:
+    """Check axes, deadman and emergency stop, if there is an operator to ask and nothing is missing."""
     if any(teleop.device == "scripted" for teleop in resolved.teleops.values()):
         return [operator.skipped(check, "the device is a script") for check in ("teleop", "estop")]
     if enter is None:
-        why = "nobody was asked; run it on a terminal, without --dry"
+        once = "nobody is asked before all is there" if missing else "nobody was asked"
+        why = f"{once}; run it on a terminal, without --dry"
         return [operator.skipped(check, why) for check in ("teleop", "estop")]
     return [*(_axes(arm, here, enter) for arm in resolved.arms.values()), _estop(here, enter)]
 

@@ -13,7 +13,7 @@ from robot_stack.learner.reward.success_model import run_success_model
 from robot_stack.nodes.actor.session import Session, run_session
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.clock import SteadyClock
-from robot_stack.rollout.deploy import DEPLOYED, deploy
+from robot_stack.rollout.deploy import deploy
 from robot_stack.rollout.judged import BackgroundJudge
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
@@ -24,7 +24,7 @@ def run_policy(session: Session) -> int:
     """Run as many episodes of the saved policy as asked for, write their summary, and return the exit code."""
     resolved, options = session.resolved, session.options
     params = None if options.policy is None else load_params(options.policy)
-    folder = session.folder / DEPLOYED
+    folder = RunPaths(session.folder).deployed
     folder.mkdir(exist_ok=True)
     with ExitStack() as stack:
         store = stack.enter_context(EpisodeStore(RunPaths(folder).store.root, resolved.spec(), resolved.task.name))

@@ -10,7 +10,7 @@ import importlib.util
 import time
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -148,15 +148,25 @@ class DoctorNode(Node):
         """Return the nodes that nothing has been heard of."""
         return [name for name in self._nodes if name not in self.beats]
 
-    def blind(self) -> list[str]:
-        """Return the cameras that no image has come from."""
-        return [name for name, stream in self.cameras.items() if not stream.arrived_ns]
+    def blind(self, dead: Collection[str] = ()) -> list[str]:
+        """Return the cameras that no image has come from, but for those of processes that are dead."""
+        return [name for name, seen in self.cameras.items() if not seen.arrived_ns and f"camera_{name}" not in dead]
 
-    def missing(self) -> list[str]:
-        """Return what nothing has been heard of: nodes, cameras, arms and their devices."""
-        still = [f"state of {name}" for name, arm in self.arms.items() if not arm.states.arrived_ns]
-        untold = [f"teleop of {name}" for name, arm in self.arms.items() if not arm.samples.arrived_ns]
-        return [*self.silent(), *(f"camera {name}" for name in self.blind()), *still, *untold]
+    def still(self, dead: Collection[str] = ()) -> list[str]:
+        """Return the arms that no state has come from; none where their process is dead."""
+        return [name for name, arm in self.arms.items() if not arm.states.arrived_ns and "robot" not in dead]
+
+    def untold(self, dead: Collection[str] = ()) -> list[str]:
+        """Return the arms whose device says nothing, but for those of processes that are dead."""
+        silent = [name for name, arm in self.arms.items() if not arm.samples.arrived_ns]
+        return [name for name in silent if not {"teleop", f"teleop_{name}"} & set(dead)]
+
+    def missing(self, dead: Collection[str] = ()) -> list[str]:
+        """Return what nothing has been heard of, nodes, cameras, arms and their devices, but for what is dead."""
+        silent = [name for name in self.silent() if name not in dead]
+        blind = [f"camera {name}" for name in self.blind(dead)]
+        still = [f"state of {name}" for name in self.still(dead)]
+        return [*silent, *blind, *still, *(f"teleop of {name}" for name in self.untold(dead))]
 
     def forget(self) -> None:
         """Begin to measure anew: what came while the cell was starting says little."""

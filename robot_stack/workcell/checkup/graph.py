@@ -80,11 +80,16 @@ def judge_nodes(expected: Iterable[str], beating: Collection[str], stages: Mappi
     for name in names:
         heard = stages.get(name)
         if name not in beating:
-            findings.append(fail("node", f"{name} gives no sign of life; read log/{name}.log"))
+            findings += judge_silent([name])
         elif heard is None or heard.stage is not Stage.ACTIVE:
             why = heard.to_text() if heard is not None else "it does not say where it is"
             findings.append(fail("node", f"{name} is not active: {why}"))
     return findings or [ok("nodes", f"{', '.join(names)}: active")]
+
+
+def judge_silent(names: Iterable[str]) -> list[Finding]:
+    """Judge nodes of which nothing has been heard."""
+    return [fail("node", f"{name} gives no sign of life; read log/{name}.log") for name in names]
 
 
 def judge_frames(wanted: Collection[str], known: Collection[str]) -> list[Finding]:
