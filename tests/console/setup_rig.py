@@ -102,6 +102,27 @@ def ur_drivers(robot: str = "ur5e", angles: tuple[float, ...] = UR_STANDS, movin
     )
 
 
+def franka_bench() -> Bench:
+    """An FR3 with its hand behind its drivers, two RealSense behind theirs, a SpaceMouse, a pedal and a keypad."""
+    jpeg = base64.b64encode(scene_jpeg(480, 640, 10)).decode()
+    topics = ("/camera/wrist/color/image_rect_raw", "/camera/front/color/image_raw")
+    images = [SurveyedImages(topic=topic, compressed=False, size_px=(640, 480), jpeg=jpeg) for topic in topics]
+    joints = [f"fr3_joint{number}" for number in range(1, 8)]
+    drivers = Surveyed(
+        joints={"/franka/joint_states": joints},
+        robot="fr3",
+        images=images,
+        commanded={"/target_pose": "geometry_msgs/msg/PoseStamped"},
+        angles={"/franka/joint_states": dict(zip(joints, (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)))},
+    )
+    devices = [
+        ConnectedDevice(kind="spacemouse", name="3Dconnexion SpaceMouse Compact", usb="256f:c635"),
+        ConnectedDevice(kind="buttons", name="PCsensor FootSwitch", usb="3553:b001"),
+        ConnectedDevice(kind="keyboard", name="Logitech keypad", usb="046d:c52b"),
+    ]
+    return Bench(devices=devices, drivers={10: drivers})
+
+
 def so101_bench(home: Path) -> Bench:
     """An SO-101 with its leader, two cameras and a pedal."""
     ports = [f"/dev/serial/by-id/usb-1a86_USB_Single_Serial_5A6{each}-if00" for each in ("80", "91")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli.checked_run import load_checked
+from robot_stack.cli.main import main
 from robot_stack.config.camera import TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.feetech import So101Robot
 from robot_stack.config.teleop import GamepadTeleop, So101LeaderTeleop
 from robot_stack.teleop.connected import ConnectedDevice
 from robot_stack.types.surveyed import Surveyed
 from tests.console.browser_rig import PHONE, every_look, needs_chromium, picture, says, sync_api, until
-from tests.console.setup_rig import UR_STANDS, Bench, camera, setting_up, so101_bench, ur_drivers
+from tests.console.setup_rig import UR_STANDS, Bench, camera, franka_bench, setting_up, so101_bench, ur_drivers
 
+DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = [needs_chromium, pytest.mark.long]
 
 STICKING_OUT = """() => [...document.querySelectorAll("body *")]
@@ -68,6 +71,46 @@ def write(page) -> None:
     says(page, "#written", "hardware_configs/runs/")
 
 
+def as_the_tutorial_says(arm: str, written: str, name: str) -> None:
+    """The cell that the page has just made is that of the arm's tutorial, but for what is drawn, and it is one short file.
+
+    Args:
+        arm: The tutorial.
+        written: Name of the cell.
+        name: Of the cell in the tutorial.
+    """
+    page = (DOCS / "tutorials" / f"{arm}.md").read_text()
+    (block,) = re.findall(rf'```yaml title="hardware_configs/cells/{name}.yaml"\n(.*?)```', page, flags=re.DOTALL)
+    text = Path(f"hardware_configs/cells/{written}.yaml").read_text()
+    schema, rest = text.split("\n", 1)
+    assert schema.startswith("# yaml-language-server")
+    drawn = re.compile(r"(?<=[ \[])-?\d+(\.\d+)?(?=[,\]}])")
+    assert drawn.sub("N", rest) == drawn.sub("N", block).replace(name, written)
+    assert len(text.splitlines()) <= 40
+    assert main(["show", written]) == 0, "the command that comes next there"
+
+
+def test_an_fr3_with_a_spacemouse_pedals_and_a_keypad_becomes_a_run(tab):
+    with setting_up(franka_bench()) as url:
+        page = tab(url)
+        page.fill("#domain", "10")
+        page.click("#listen")
+        sync_api.expect(page.locator("#robot")).to_have_value("fr3_franka")
+        says(page, "#controller", "Its controller listens on /target_pose.")
+        page.select_option("#teleop", "spacemouse_pedal")
+        page.select_option("[data-key='pedal.match']", "3553:b001")
+        page.select_option("[data-key='keyboard.match']", "046d:c52b")
+        page.fill("#name", "bench")
+        says(page, "#fits", "Everything fits")
+        picture(page, "setup_fr3")
+        write(page)
+    run = load_checked("bench")
+    assert (run.cell.robot, run.cell.dds_domain) == ("fr3_franka", 10)
+    topics = {name: camera.source_topic for name, camera in run.cameras.items()}
+    assert topics == {"wrist": "/camera/wrist/color/image_rect_raw", "front": "/camera/front/color/image_raw"}
+    as_the_tutorial_says("franka", "bench", "my_fr3")
+
+
 def test_a_ur5e_with_a_camera_of_each_kind_and_a_gamepad_becomes_a_run(ur_page, empty_folder):
     page = ur_page
     says(page, "#hidden", "module hid is missing")
@@ -105,6 +148,7 @@ def test_a_ur5e_with_a_camera_of_each_kind_and_a_gamepad_becomes_a_run(ur_page, 
     device = run.teleops[""]
     assert isinstance(device, GamepadTeleop)
     assert (device.match.usb, device.match.name) == ("054c:0ce6", None)
+    as_the_tutorial_says("ur5e", "bench", "my_ur5e")
 
 
 def test_an_so101_at_two_ports_needs_no_word_of_ros(tab, tmp_path):
@@ -140,6 +184,7 @@ def test_an_so101_at_two_ports_needs_no_word_of_ros(tab, tmp_path):
     assert (leader.servos.port, leader.servos.calibration) == (bench.ports[0], bench.calibrations[1])
     assert run.cell.robot == run.cell.teleop == "desk"
     assert {name: each.serial for name, each in run.cell.cameras.items()} == {"wrist": "A1", "front": "5D3C1B6F"}
+    as_the_tutorial_says("so101", "desk", "my_so101")
 
 
 def test_a_box_that_leaves_home_is_refused_where_it_is_drawn(ur_page):
