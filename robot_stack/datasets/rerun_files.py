@@ -47,7 +47,7 @@ def export_rerun(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_e
         StoreError: If an episode or rerun-sdk is missing, or the disk refuses.
     """
     view.check_there(episode_ids)
-    rr = need("rerun", "rerun-sdk")
+    rr = need("rerun", "rerun-sdk", "rerun")
     check_scores(view.paths.scores)
     files = ScoreFiles(view.paths.scores)
     scores = [one for version in files.versions for one in files.read(version)]
@@ -138,7 +138,7 @@ def _about(view: StoreView, episode: StoredEpisode) -> str:
 
 def _blueprint(view: StoreView) -> Any:
     """Lay out the viewer: cameras above; progress, what was done and by whom below."""
-    views = need("rerun.blueprint", "rerun-sdk")
+    views = need("rerun.blueprint", "rerun-sdk", "rerun")
     cameras = [views.Spatial2DView(origin=f"camera/{camera.name}", name=camera.name) for camera in view.spec.cameras]
     below = [
         views.TimeSeriesView(origin="/", contents=["progress", "success"], name="progress and success"),

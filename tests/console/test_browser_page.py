@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -284,6 +285,18 @@ def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
     says(page, "#made a", "open it in Foxglove")
     page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
     assert not page.evaluate("axe.run()")["violations"]
+
+
+def test_a_program_that_cannot_be_written_for_says_what_it_needs(served, tab, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "rerun" else found("sys"))
+    page = tab(served.url)
+    open_episode(page, DEMO)
+    sync_api.expect(page.locator("[data-format=rerun]")).to_be_disabled()
+    assert page.locator("#elsewhere .remedy").all_text_contents() == ["Rerun: pip install 'robot-stack[rerun]'"]
+    sync_api.expect(page.locator("[data-format=mcap]")).to_be_enabled()
+    sync_api.expect(page.locator("[data-format=lerobot]")).to_be_enabled()
+    picture(page, "browser_remedy")
 
 
 @pytest.mark.long

@@ -72,7 +72,7 @@ def write(page) -> None:
 
 
 def as_the_tutorial_says(arm: str, written: str, name: str) -> None:
-    """The cell that the page has just made is that of the arm's tutorial, but for what is drawn, and it is one short file.
+    """The cell that the page has made is one short file, that of the arm's tutorial but for what is drawn.
 
     Args:
         arm: The tutorial.

@@ -37,6 +37,7 @@ from robot_stack.console.browser.viewer import RerunViewer, ViewerError
 from robot_stack.console.web import BROWSER, HEADERS, STATIC, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.datasets.comparing import Comparing
+from robot_stack.datasets.extras import remedies
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import LabelSource, Verdict
@@ -164,6 +165,7 @@ class Browser:
             "name": self._name,
             "keys": KEYS,
             "stages": self._staging.names,
+            "remedies": remedies(),
         }
         return json_answer({**about, **content, **waiting})
 

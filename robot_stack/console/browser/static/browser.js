@@ -47,7 +47,7 @@ function show(said) {
   at("task").textContent = said.task === said.text ? said.task : `${said.task}: ${said.text}`;
   at("counts").textContent = counts(said);
   document.title = `${said.name} · robot-stack`;
-  desk.lay(said.keys, said.stages);
+  desk.lay(said.keys, said.stages, said.remedies);
   const told = () => JSON.stringify(open.map(({ id }) => [player.labels(id), player.stages(id)]));
   const before = told();
   library.show(said);

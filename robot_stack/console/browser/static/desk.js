@@ -30,6 +30,12 @@ function link(opens) {
   return made;
 }
 
+function copyable(command) {
+  const made = document.createElement("code");
+  made.textContent = command;
+  return made;
+}
+
 export function stagesOf(row) {
   if (!row) return [];
   const marked = new Set(row.stages.map((mark) => mark.stage));
@@ -55,11 +61,19 @@ export class Desk {
     setInterval(() => this.countDown(), 250);
   }
 
-  // lays the buttons, whose keys the server names
-  lay(keys, stages) {
+  // lays the buttons, whose keys the server names; what cannot be written there says what it needs
+  lay(keys, stages, remedies) {
     this.keys = keys;
     this.names = stages;
     if (at("say").children.length) return;
+    for (const each of document.querySelectorAll("[data-format]")) {
+      if (!remedies[each.dataset.format]) continue;
+      each.disabled = true;
+      const said = document.createElement("p");
+      said.className = "remedy";
+      said.append(`${each.textContent}: `, copyable(remedies[each.dataset.format]));
+      at("elsewhere").append(said);
+    }
     at("say").append(...VERDICTS.map((verdict) => button([key(keys[verdict]), ` ${verdict}`], () => this.say(verdict))));
     at("stage-here").append(key(keys.stage), " a stage begins here");
     onPress(at("stage-here"), () => this.press("stage"));
