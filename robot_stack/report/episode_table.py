@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from html import escape
 
-from robot_stack.report.run_folder import RunRecord, episode_numbers
+from robot_stack.report.run_folder import RunRecord, episode_names
 from robot_stack.report.thumbnails import png, strip
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.transition import EpisodeKind
@@ -70,11 +70,11 @@ def _rank(row: EpisodeRow) -> int:
     return 2 if not row.declared else WENT_WELL
 
 
-def _ordered(record: RunRecord) -> list[tuple[int, EpisodeRow]]:
-    """Return the numbered training episodes in the order of the table."""
+def _ordered(record: RunRecord) -> list[tuple[str, EpisodeRow]]:
+    """Return the training episodes and what they are called, as the table orders them: each rank the newest first."""
     rows = record.episodes(EpisodeKind.ONLINE)
-    numbered = zip(map(int, episode_numbers([row.episode_id for row in rows])), rows)
-    return sorted(numbered, key=lambda entry: (_rank(entry[1]), -entry[0]))
+    named = list(zip(episode_names([row.episode_id for row in rows]), rows))
+    return sorted(reversed(named), key=lambda entry: _rank(entry[1]))
 
 
 def _pictured(ordered: list[EpisodeRow]) -> set[str]:
@@ -85,12 +85,12 @@ def _pictured(ordered: list[EpisodeRow]) -> set[str]:
     return {row.episode_id for row in [*ordered[: THUMBNAILS - len(won)], *won]}
 
 
-def _line(record: RunRecord, number: int, row: EpisodeRow, pictured: bool) -> str:
+def _line(record: RunRecord, number: str, row: EpisodeRow, pictured: bool) -> str:
     style = "" if row.succeeded else " class=bad"
     share = 100 * row.human_steps / row.steps if row.steps else 0.0
     highest = "" if row.progress_max is None else f"{row.progress_max:.2f}"
     cells = (
-        f"<span title='{escape(row.episode_id)}'>{number}</span>",
+        f"<span title='{escape(row.episode_id)}'>{escape(number)}</span>",
         _picture(record, row.episode_id) if pictured else "",
         escape(verdict_words(row)) + ("" if row.first_task else f", {row.task_id or 'way back'}"),
         escape(str(row.end)),

@@ -15,7 +15,7 @@ from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.headline import advice, headline
 from robot_stack.report.player import players
 from robot_stack.report.plots.run import PALETTE, Plot, draw_plots, pointing, shown
-from robot_stack.report.run_folder import RunRecord, episode_numbers, read_run
+from robot_stack.report.run_folder import RunRecord, episode_names, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.targets import Figure, figures
 from robot_stack.runs.rows import (
@@ -210,7 +210,7 @@ def _safety(record: RunRecord) -> str:
     parts = []
     if steps:
         most = max(range(len(online)), key=lambda at: online[at].clipped)
-        number = episode_numbers([row.episode_id for row in online])[most]
+        number = episode_names([row.episode_id for row in online])[most]
         where = f", most in episode {number} ({online[most].clipped})" if clipped else ""
         share = 100 * clipped / steps
         parts.append(f"The safety filter changed {clipped} of {steps} steps ({share:.1f} %){where}.")

@@ -162,13 +162,24 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def episode_numbers(episode_ids: Sequence[str]) -> np.ndarray:
-    """Return the numbers of episodes as the operator's page and the episode browser tell them, int, shape (n,).
+    """Return where episodes stand on the axis of a plot, int, shape (n,).
 
-    They are those in the episodes' names, demonstrations included; 1, 2, ... where several actors count for themselves.
+    That is at the numbers in their names, demonstrations included; at 1, 2, ... where actors count for themselves.
     """
     heads = [episode_id.partition("-")[0] for episode_id in episode_ids]
     found = np.array([int(head) if head.isdecimal() else 0 for head in heads], dtype=np.int64)
     return found if (np.diff(found) > 0).all() else np.arange(1, len(found) + 1)
+
+
+def episode_names(episode_ids: Sequence[str]) -> list[str]:
+    """Return what episodes are called: the number that the operator's page and the episode browser tell.
+
+    Where several actors count for themselves, with the actor: "4 (left)".
+    """
+    parts = [episode_id.split("-", 2) for episode_id in episode_ids]
+    actors = {each[-1] for each in parts}
+    numbers = [str(int(head)) if head.isdecimal() else head for head, *_ in parts]
+    return [f"{number} ({each[-1]})" if len(actors) > 1 else number for number, each in zip(numbers, parts)]
 
 
 def numbers(values: Iterable[float | Sequence[float | None] | None]) -> np.ndarray:

@@ -11,7 +11,7 @@ import pytest
 from robot_stack.config.resolve import load_run
 from robot_stack.console.episodes import EpisodeRow as PageRow
 from robot_stack.report.html import render_report, write_report
-from robot_stack.report.run_folder import episode_numbers, read_run
+from robot_stack.report.run_folder import episode_names, episode_numbers, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.thumbnails import SIDE_PX, strip
 from robot_stack.runs.beginning import Beginning
@@ -110,7 +110,13 @@ def test_an_episode_has_the_number_of_the_operators_page(own_run: Path) -> None:
     pages = {row.episode_id: PageRow(episode_id=row.episode_id, kind="online").number for row in online}
     text = without_plots(own_run)
     assert all(f"<span title='{name}'>{number}</span>" in text for name, number in pages.items())
-    assert list(episode_numbers(["000004-online-a", "000004-online-b"])) == [1, 2]
+
+
+def test_episodes_of_several_actors_have_the_number_of_their_own_page_and_a_place_of_their_own() -> None:
+    both = ["000004-online-a", "000004-online-b-2", "000005-online-a"]
+    assert episode_names(both) == ["4 (a)", "4 (b-2)", "5 (a)"]
+    assert episode_names(["000004-online-a", "000005-online-a"]) == ["4", "5"]
+    assert list(episode_numbers(both)) == [1, 2, 3]
 
 
 def test_only_what_was_learned_stands_before_the_table(own_run: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, Curve, Sheet, plain_curve
-from robot_stack.report.run_folder import RunRecord, episode_numbers
+from robot_stack.report.run_folder import RunRecord, episode_names, episode_numbers
 from robot_stack.report.targets import CORRECTIONS_TARGET, OWN_TARGET
 from robot_stack.runs.critic import NEWEST
 from robot_stack.runs.rows import CriticRow, UpdateRow
@@ -33,6 +33,10 @@ def _numbers(rows: Sequence[CriticRow]) -> np.ndarray:
     return episode_numbers([row.episode_id for row in rows])
 
 
+def _places(rows: Sequence[CriticRow]) -> list[str]:
+    return [f"episode {each}" for each in episode_names([row.episode_id for row in rows])]
+
+
 def _ranks(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
     number, counted, curves = _numbers(rows), np.arange(1, len(rows) + 1), []
     for name, colour, target, preferred, asked in (
@@ -52,7 +56,7 @@ def _ranks(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
     panel.set(title="Steps that Q ranks right", ylabel="steps [%]", xlabel="episode", ylim=(0, 104))
     panel.set_xlim(number[0], max(number[0] + 1, number[-1]))
     panel.legend(loc="lower right")
-    sheet.tell(number, [f"episode {each}" for each in number], curves)
+    sheet.tell(number, _places(rows), curves)
 
 
 def _values(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
@@ -64,7 +68,7 @@ def _values(sheet: Sheet, panel: Axes, rows: Sequence[CriticRow]) -> None:
         panel.legend(loc="lower right")
         told = (("return that followed", GREY, returned), ("Q before", BLUE, q))
         curves = [plain_curve(panel, name, colour, np.array(y, dtype=np.float64)) for name, colour, y in told]
-        sheet.tell(np.array(number), [f"episode {each}" for each in number], curves)
+        sheet.tell(np.array(number), _places([row for row in rows if row.returns]), curves)
     panel.set(title="Q beside the return", ylabel="mean of an episode", xlabel="episode")
     panel.set_xlim(_numbers(rows)[0] - 1, _numbers(rows)[-1] + 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 
 from reward_models.metrics import wilson_interval
 from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, Curve, Sheet
-from robot_stack.report.run_folder import Figures, RunRecord, episode_numbers
+from robot_stack.report.run_folder import Figures, RunRecord, episode_names, episode_numbers
 from robot_stack.types.transition import EpisodeKind
 
 WINDOW = 20
@@ -72,13 +73,14 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         curves.append(Curve(panel=middle, name="human steps", colour=ORANGE, y=share, values=said))
         said = [f"{row.duration_s:.1f} s, {'success' if row.succeeded else 'no success'}" for row in online]
         curves.append(Curve(panel=bottom, name="length", colour=GREY, y=duration, values=said))
-        sheet.tell(number, episode_places(number, duration), curves)
+        names = episode_names([row.episode_id for row in online])
+        sheet.tell(number, episode_places(names, duration), curves)
     return True
 
 
-def episode_places(number: np.ndarray, duration_s: np.ndarray) -> list[str]:
-    """Return for each training episode its number, and the robot time at its end."""
-    return [f"episode {each}, {min_:.1f} min of robot time" for each, min_ in zip(number, np.cumsum(duration_s) / 60)]
+def episode_places(names: Sequence[str], duration_s: np.ndarray) -> list[str]:
+    """Return for each training episode what it is called, and the robot time at its end."""
+    return [f"episode {each}, {min_:.1f} min of robot time" for each, min_ in zip(names, np.cumsum(duration_s) / 60)]
 
 
 def _success_panel(

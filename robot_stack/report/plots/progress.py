@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from robot_stack.report.plots.style import BLUE, GREEN, ORANGE, Sheet, plain_curve
-from robot_stack.report.run_folder import RunRecord, episode_numbers
+from robot_stack.report.run_folder import RunRecord, episode_names
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND
 from robot_stack.types.reward import EpisodeScores
@@ -38,7 +38,7 @@ def chosen_episodes(online: list[EpisodeRow], scored: set[str]) -> list[tuple[st
     for title, candidates in (("with an operator's help", helped), ("by itself", alone)):
         best = next((row for row in candidates if row.succeeded), candidates[0] if candidates else None)
         if best is not None:
-            number = episode_numbers([row.episode_id for row in online])[online.index(best)]
+            number = episode_names([row.episode_id for row in online])[online.index(best)]
             ending = "success" if best.succeeded else "no success"
             chosen.append((f"Episode {number}, {title}: {ending}", best))
     return chosen
