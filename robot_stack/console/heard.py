@@ -96,6 +96,7 @@ class Heard:
         mode, reason: Of the safety filter; None before it is heard.
         stage: Of the run once its cell has stopped, else None.
         scene: Address of the view in three dimensions, or "".
+        folder: Of the run, as its commands name it, or "" while it is not known.
         prompt: What the cell asks an operator to do, or "".
         help: What the policy asks an operator for help with, or None.
         kind: Of the running episode, or "".
@@ -125,6 +126,7 @@ class Heard:
         self.reason = ""
         self.prompt = ""
         self.scene = ""
+        self.folder = ""
         self.help: HelpRequest | None = None
         self.kind = ""
         self.way = ""

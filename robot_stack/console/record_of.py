@@ -67,6 +67,8 @@ class RunRecord:
         self._folder = folder
         self._actor = paths.actor
         self._scene = paths.scene
+        whole = folder.resolve()
+        self._name = whole.name if whole.parent == Path("runs").resolve() else str(whole)
         # what is wrong with its own file, the learner says
         self._labels = Tail(paths.store.labels, label_from)
         self._metrics = Tail(paths.metrics, row_from)
@@ -80,6 +82,7 @@ class RunRecord:
         heard.labels(self._labels.rows())
         heard.stage = Stage.read(self._folder)
         heard.scene = self._scene_address()
+        heard.folder = self._name
 
     def _scene_address(self) -> str:
         """Return the address of the view in three dimensions, or "" while there is none."""

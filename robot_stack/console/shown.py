@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -37,6 +38,7 @@ def welcome(run: ResolvedRun, rights: Rights, heard: Heard) -> dict[str, Any]:
             "arms": list(rights.arms),
             "grips": rights.grips,
         },
+        "scene": f"robot-stack scene {shlex.quote(heard.folder)}" if heard.folder and not run.is_environment else "",
         "asks": run.run.asking is not None,
         "stages": list(run.task.stages),
         "keys": keys(rights),

@@ -118,6 +118,7 @@ class FakeCell:
         self.journal.open()
         kept = pictures if pictures is not None else set()
         self.desk = ConsoleSession(run, self.done, self.journal, kept.__contains__)
+        self.desk.heard.folder = "sim"
         self.server: PageServer | None = None
 
     def mode(self, mode: Mode, reason: str = "") -> None:

@@ -169,11 +169,13 @@ def test_the_operators_page_offers_the_view_while_it_is_served(cell, url, tab) -
     page = tab(url)
     says(page, "#seat", "you are the operator")
     assert not page.locator("#scene").is_visible()
+    says(page, "#scene-how", f"view in 3-D: robot-stack scene {cell.desk.heard.folder}")
     for address in ("http://127.0.0.1:8643/", ""):
         with cell.desk.locked():
             cell.desk.heard.scene = address
         cell.tell()
         until(lambda address=address: page.locator("#scene").is_visible() == bool(address), "the link", page)
+        assert page.locator("#scene-how").is_visible() != bool(address)
+        picture(page, "scene_link" if address else "scene_command")
         if address:
             assert page.get_attribute("#scene", "href") == address
-            picture(page, "scene_link")

@@ -17,11 +17,14 @@ import { soundButton } from "./tone.js";
 
 let welcome = null;
 let away = () => {};
-// served to this machine alone, so it is offered to a browser here alone
-function showScene(address) {
-  const link = document.getElementById("scene");
-  link.hidden = !address || !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+// served to this machine alone, so it is offered to a browser here alone; until somebody serves it, with the command that does
+function showScene(address, command) {
+  const [link, how] = [document.getElementById("scene"), document.getElementById("scene-how")];
+  const here = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+  link.hidden = !address || !here;
+  how.hidden = Boolean(address) || !command || !here;
   if (!link.hidden && link.href !== address) link.href = address;
+  if (!how.hidden) how.lastElementChild.textContent = command;
 }
 
 function share(value) { return value === null || value === undefined ? "–" : value.toFixed(2); }
@@ -54,7 +57,7 @@ const link = new Link({
       if (!now.over) showCameras(now.cameras);
       showFigures(now.figures);
       keepReport(now.over, link.token);
-      showScene(now.scene);
+      showScene(now.over ? "" : now.scene, now.over ? "" : welcome.scene);
       set("phi", share(now.score && now.score.progress));
       set("success", share(now.score && now.score.success));
       set("stage", now.stage);
