@@ -30,6 +30,8 @@ wrench:                          # in the frame of the TCP as set on the pendant
 ALGORITHM = "algorithm: {name: rlpd}"
 BESIDE = {"robot: so101"}
 """What does not fit another line of its file, which is the one that is named."""
+OF_THE_TEXT = {"not valid YAML", "file is empty"}
+"""What is wrong with the text itself, at whatever sign of it."""
 ELSEWHERE = {"cameras.wrist.rate_hz": "cameras/sim_wrist.yaml", "task.proprio.2.name": PLUG}
 """Where a mistake is said that two files make together, by its key."""
 
@@ -258,6 +260,14 @@ BETWEEN: list[tuple[str, str, str, str, str, str]] = [
 MISTAKES += SHAPES + UNITS + BETWEEN
 
 
+def points_at(line: str, column: int, key: str) -> bool:
+    """Whether a column of a line, from 1 on, is where a key or its value begins."""
+    name, before, rest = key.rsplit(".", 1)[-1], line[: column - 1], line[column - 1 :]
+    if re.search(rf"(?<![\w-]){re.escape(name)}:", line) is None:  # the place of an entry, or of what holds the key
+        return re.fullmatch(r"(.*[\s{\[:,-])?", before) is not None and re.match(r"[^\s,:]", rest) is not None
+    return rest.startswith(f"{name}:") or re.search(rf"(?<![\w-]){re.escape(name)}:\s*$", before) is not None
+
+
 @pytest.mark.parametrize(
     ("run", "file", "right", "wrong", "key", "remedy"), MISTAKES, ids=lambda text: text.strip()[:40] or "any"
 )
@@ -279,10 +289,15 @@ def test_show_refuses_a_mistake_where_it_stands_and_says_what_to_do(
     (root / file).write_text(before + wrong + after)
     assert show.run(run, root=root) == 1
     said = capsys.readouterr().err.splitlines()
-    place = re.compile(rf"{re.escape(str(root / ELSEWHERE.get(key, file)))}:(\d+):\d+: ")
+    written = root / ELSEWHERE.get(key, file)
+    place = re.compile(rf"{re.escape(str(written))}:(\d+):(\d+): ")
     found = [(place.match(line), line) for line in said if key in line and remedy in line]
-    lines = [int(match[1]) for match, line in found if match is not None and "; " in line]
-    assert lines, said
+    places = [(int(match[1]), int(match[2])) for match, line in found if match is not None and "; " in line]
+    assert places, said
+    lines = [line for line, _ in places]
+    for line, column in places:
+        text = [*written.read_text().splitlines(), ""][line - 1]
+        assert key in OF_THE_TEXT or points_at(text, column, key), (said, line, column)
     if key not in ELSEWHERE and wrong and wrong not in BESIDE:
         first = before.count("\n") + 1
         assert any(first <= line <= first + wrong.count("\n") + 1 for line in lines), said

@@ -111,11 +111,12 @@ class _Reader:
 
     def located(self, node: Node, path: tuple[str, ...], key: Node | None = None) -> Located:
         start = node.start_mark
-        if key is not None and key.start_mark.line != start.line:
+        alias = id(node) in self._seen  # its own marks are those of what it repeats
+        if key is not None and (alias or key.start_mark.line != start.line):
             start = key.start_mark
         mark = self._at(start)
         value: Scalar | dict[str, Located] | tuple[Located, ...] = None
-        if id(node) in self._seen:
+        if alias:
             self._add(mark, path, "input is an alias, must be written out; repeat the value")
             return Located(value=None, mark=mark, path=path)
         self._seen.add(id(node))
