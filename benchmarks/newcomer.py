@@ -4,9 +4,9 @@ Run: python -m benchmarks.newcomer [--options "..."]
 
 A wheel of this checkout is built. Then, timed: a virtual environment is made, torch and the wheel with the extras of a
 dry run are installed by pip (torch as it finds it, where `make sim` sees to a build for the CPU), `robot-stack sim
---quick` is started in an empty folder, and its page is opened in Chromium until a camera's picture is drawn. The packages
-come from wherever pip finds them: the seconds say something only beside a warm cache. Megabytes are those of the
-downloaded files and of the environment on the disk.
+--quick` is started in an empty folder, and its page is opened in Chromium until a camera's picture is drawn. The
+packages come from wherever pip finds them: the seconds say something only beside a warm cache. Megabytes are those of
+the downloaded files and of the environment on the disk.
 """
 
 from __future__ import annotations

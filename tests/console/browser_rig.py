@@ -91,3 +91,11 @@ def keep(page, what: str, kept_ms: int) -> None:
     page.mouse.down()
     page.wait_for_timeout(kept_ms)
     page.mouse.up()
+
+
+def axe_finds_nothing(page) -> None:
+    """The rules of axe, which say what a page must keep for whoever sees or moves otherwise."""
+    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
+    page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
+    found = page.evaluate("axe.run()")["violations"]
+    assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in found]

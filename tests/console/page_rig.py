@@ -24,7 +24,7 @@ from robot_stack.runs.rows import EpisodeRow, MetricsRow, UpdateRow
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
-from robot_stack.types.help import HelpRequest
+from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EpisodeKind
 
@@ -101,6 +101,9 @@ class Obedient(Done):
     def _turn(self, mode: Mode) -> None:
         assert self.cell is not None
         self.cell.mode(mode, "by the page")
+
+
+STUCK = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 2.1 s; see what it is stuck at"))
 
 
 class FakeCell:

@@ -17,7 +17,17 @@ from robot_stack.replay.annotations import MarkLog
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource
 from robot_stack.types.stages import StageMark
-from tests.console.browser_rig import WAIT_MS, WIDE, every_look, needs_chromium, picture, says, sync_api, until
+from tests.console.browser_rig import (
+    WAIT_MS,
+    WIDE,
+    axe_finds_nothing,
+    every_look,
+    needs_chromium,
+    picture,
+    says,
+    sync_api,
+    until,
+)
 from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, Served, browsing, write_recorded
 from tests.datasets.data_rig import changed, contents, made_episode, made_spec, two_arm_spec, write_folder
 
@@ -275,7 +285,6 @@ def test_two_episodes_are_compared_by_time_and_by_progress(served, tab):
 
 def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
     pytest.importorskip("mcap_ros2", reason="mcap is not installed")
-    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
     page = tab(served.url)
     page.context.route("https://**", lambda route: route.abort())
     open_episode(page, DEMO)
@@ -283,8 +292,7 @@ def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
     says(page, "#made", str(served.out / f"mcap-{DEMO}"))
     says(page, "#made", "in Foxglove: Open local file")
     says(page, "#made a", "open it in Foxglove")
-    page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
-    assert not page.evaluate("axe.run()")["violations"]
+    axe_finds_nothing(page)
 
 
 def test_a_program_that_cannot_be_written_for_says_what_it_needs(served, tab, monkeypatch):
@@ -428,6 +436,7 @@ def test_a_page_without_the_token_asks_for_it(tmp_path, tab):
         page.keyboard.press("Enter")
         says(page, "#notice", "token is wrong")
         sync_api.expect(page.locator("#gate")).to_be_visible()
+        axe_finds_nothing(page)
         page.locator("#token").fill(served.url)
         page.keyboard.press("Enter")
         open_episode(page, HELPED)
@@ -436,9 +445,7 @@ def test_a_page_without_the_token_asks_for_it(tmp_path, tab):
 
 @every_look
 def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(served, tab, scheme, size):
-    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
     page = tab(served.url, viewport=size, color_scheme=scheme)
-    page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
     listed(page, [DEMO, HELPED, ALONE])
     for compared in (False, True):
         open_episode(page, HELPED)
@@ -448,8 +455,7 @@ def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(served, tab, schem
         else:
             page.keyboard.press("f")
             says(page, "#back-in", "written in")
-        found = page.evaluate("axe.run()")["violations"]
-        assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in found]
+        axe_finds_nothing(page)
         assert page.evaluate(STICKING_OUT) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -525,9 +531,7 @@ def test_which_got_further_is_answered_by_a_key_or_a_click_and_the_next_pair_com
     assert len({frozenset((each.first, each.second)) for each in said}) == 4
     assert len({each.by for each in said}) == 1
     picture(page, "browser-further")
-    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
-    page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
-    assert not page.evaluate("axe.run()")["violations"]
+    axe_finds_nothing(page)
     page.keyboard.press("Escape")
     sync_api.expect(page.locator("#further")).to_be_hidden()
     page.focus("#player")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from robot_stack.types.command import Mode
-from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 from tests.console.browser_rig import WIDE, lively, look, needs_chromium, picture, says, sync_api, until, word
-from tests.console.page_rig import FakeCell, served, sim_run
+from tests.console.page_rig import STUCK, FakeCell, served, sim_run
 
 pytestmark = needs_chromium
 
-STUCK = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 2.1 s; see what it is stuck at"))
 CALL_AGAIN_MS = 4000
 """As banner.js has it."""
 LISTEN = """

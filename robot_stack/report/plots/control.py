@@ -33,7 +33,7 @@ def draw_control(record: RunRecord, path: Path) -> bool:
 def _histogram(panel: Axes, values: np.ndarray, limit: float, label: str) -> None:
     p99 = float(np.percentile(values, 99))
     end = max(1.25 * limit, float(values.max()))
-    panel.hist(values, bins=np.linspace(0, end, 61).tolist(), color=BLUE, log=True)
+    panel.hist(values, bins=np.linspace(0, end, 61).tolist(), color=BLUE, log=True, histtype="stepfilled")
     panel.axvline(p99, color=GREEN, linewidth=1.8, label=f"p99 {p99:.1f} ms")
     panel.axvline(limit, color=RED, linestyle="--", linewidth=1.8, label=f"limit of the p99 {limit:.0f} ms")
     panel.set(xlabel=label, xlim=(0, end), title=f"{values.size} ticks, largest {values.max():.1f} ms")

@@ -42,6 +42,7 @@ _RC: dict[Any, Any] = {
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # else each form of a figure is measured anew for it
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -117,7 +118,9 @@ class Sheet:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
-                self._figure.draw_without_rendering()
+                engine = self._figure.get_layout_engine()
+                assert engine is not None
+                engine.execute(self._figure)
                 self._figure.set_layout_engine("none")  # all forms stay as this laid them out
                 for suffix, paint in _PAINTS.items():
                     picture = io.BytesIO()
