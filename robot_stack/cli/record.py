@@ -10,10 +10,13 @@ from robot_stack.cli.supervise import supervise
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
+from robot_stack.replay.outcome import Outcome
 from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.statistics import EpisodeAccount, balanced
 from robot_stack.teleop.bindings import Device, table
 from robot_stack.types.errors import StoreError
+from robot_stack.types.transition import EpisodeKind
 
 
 def run(
@@ -52,12 +55,17 @@ def run(
 
 
 def _recorded(resolved: ResolvedRun, folder: Path) -> int:
-    """Count the demonstrations that ended well, as the recorder does."""
-    from robot_stack.replay.episode_store import EpisodeStore
-    from robot_stack.rollout.record import count_valid_demos
+    """Count the demonstrations that ended well, as the recorder does, which may have the store open meanwhile."""
+    from robot_stack.datasets.catalogue import Catalogue
+    from robot_stack.datasets.store_view import open_store
 
     try:
-        with EpisodeStore(RunPaths(folder).store.root, resolved.spec(), resolved.task.name) as store:
-            return count_valid_demos(store, [turn.id for turn in resolved.task.turns])
-    except StoreError:  # nothing was recorded, or another process has it: there is more to do
+        catalogue = Catalogue(open_store(RunPaths(folder).store.root))
+        catalogue.refresh()
+    except StoreError:  # nothing was recorded: there is more to do
         return 0
+    well = Outcome.SUCCESS.name.lower()
+    shown = [
+        each.header for each in catalogue.entries() if each.header.kind is EpisodeKind.DEMO and each.outcome == well
+    ]
+    return len(balanced([EpisodeAccount(header=header) for header in shown], [turn.id for turn in resolved.task.turns]))

@@ -11,11 +11,15 @@ from robot_stack.cli import act, deploy, main, record, train, up
 from robot_stack.cli.cell import measuring
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, RewardFitRow
 from robot_stack.transport.access.link_token import FILE, LinkToken
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.event import Verdict
+from robot_stack.types.transition import EndReason
+from tests.datasets.data_rig import label, made_episode, write_folder
 
 CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "console")
 
@@ -275,3 +279,14 @@ def test_of_several_arms_the_one_that_is_named_is_written(own_files, looked_at) 
     small = ["calibrate", "workspace", "sim_two_arms", "--arm", "left", "--margin-m=-0.045", "--write"]
     assert main.main(small) == 0
     assert load_run("two_arm_insert").cell.arms["left"].workspace.min_m == (0.465, -0.055, 0.095)
+
+
+def test_demonstrations_are_counted_while_their_recorder_still_has_the_store(tmp_path) -> None:
+    resolved = load_run("peg_insert")
+    root = RunPaths(tmp_path).store.root
+    ends = [EndReason.SUCCESS, EndReason.FAILURE, EndReason.SUCCESS]
+    shown = [made_episode(f"00000{at}-demo-hand", steps=3, end=end) for at, end in enumerate(ends)]
+    write_folder(root, shown, labels=[label(shown[2].header.episode_id, Verdict.DISCARD)])
+    with EpisodeStore(root, shown[0].spec, shown[0].header.task):
+        assert record._recorded(resolved, tmp_path) == 1
+    assert record._recorded(resolved, tmp_path / "empty") == 0
