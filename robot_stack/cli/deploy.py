@@ -34,7 +34,6 @@ def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None
         saved = () if path is None else ("--policy", str(path))
         session = session_process("deployed", folder, *saved, "--episodes", str(episodes), "--judge", judge)
         rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)
-
         store = RunPaths(RunPaths(folder).deployed).store.root
 
         def onward(code: int) -> str:

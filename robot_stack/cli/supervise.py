@@ -84,6 +84,7 @@ def supervise(
     try:
         with supervisor:
             code = supervisor.run(timeout_s, PageAddress(ready.folder, _say).look)
+            supervisor.stop_work()  # what is counted is complete, and nothing that moves the arm waits for it
             end = Stage(
                 name=StageName.FAILED if code else StageName.ENDED,
                 text=supervisor.ending or "",
@@ -107,10 +108,10 @@ NAMES = {
 
 
 def episodes_since(root: Path, began_s: float) -> tuple[str, ...]:
-    """Return a line per kind of episode: how many have ended since an instant, and how they count.
+    """Return a line per kind of episode: how many have begun since an instant and ended, and how they count.
 
     Args:
-        root: Folder of episodes; nothing is said of one that is none yet.
+        root: Folder of episodes; nothing is said of one that is none yet, or that cannot be read.
         began_s: Seconds since the epoch.
     """
     from robot_stack.datasets.catalogue import Catalogue
@@ -119,12 +120,13 @@ def episodes_since(root: Path, began_s: float) -> tuple[str, ...]:
     try:
         catalogue = Catalogue(open_store(root))
         catalogue.refresh()
-    except StoreError:
+    except (StoreError, OSError):
         return ()
     outcomes = {kind: Counter[str]() for kind in NAMES}
     for entry in catalogue.entries():
-        if entry.header.started_unix_s >= began_s:
-            outcomes[entry.header.kind][entry.outcome] += 1
+        counted = outcomes.get(entry.header.kind)
+        if counted is not None and entry.header.started_unix_s >= began_s:
+            counted[entry.outcome] += 1
     return tuple(
         f"{found.total()} {NAMES[kind][found.total() > 1]}: {', '.join(_counted(found))}"
         for kind, found in outcomes.items()
@@ -132,13 +134,17 @@ def episodes_since(root: Path, began_s: float) -> tuple[str, ...]:
     )
 
 
-HOW = {"success": ("success", "successes"), "failure": ("failure", "failures"), "open": ("without a verdict",) * 2}
+HOW = {
+    "success": ("success", "successes"),
+    "failure": ("failure", "failures"),
+    "open": ("without a verdict",) * 2,
+    "discard": ("discarded",) * 2,
+}
 """In words, one and many, in the order in which they are told."""
 
 
 def _counted(found: Counter[str]) -> list[str]:
-    told = {**HOW, **{other: (other,) * 2 for other in found if other not in HOW}}
-    return [f"{found[name]} {words[found[name] > 1]}" for name, words in told.items() if found[name]]
+    return [f"{found[name]} {words[found[name] > 1]}" for name, words in HOW.items() if found[name]]
 
 
 def _say(text: str) -> None:

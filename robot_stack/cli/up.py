@@ -37,11 +37,20 @@ def run(
         Beginning(command=again).write(ready.folder)
         table = choose_table(resolved, ready.folder, cell_only=cell_only, remote_learner=remote_learner)
         store = None if remote_learner or cell_only else RunPaths(ready.folder).store.root
+        saved = RunPaths(ready.folder).policy("policy")
+        before_s = _written_s(saved)
 
         def onward(code: int) -> str:
             if code:
-                return f"robot-stack doctor {resolved.run.cell}, then {again}"
-            learned = store is not None and RunPaths(ready.folder).policy("policy").exists()
+                return f"{command_line('doctor', resolved.run.cell, root=root)}, then {again}"
+            if cell_only:
+                return f"{again}, to go on"
+            learned = _written_s(saved) > before_s
             return f"robot-stack report {ready.folder}" + ("" if learned else f", or {again}, to go on")
 
         return supervise(resolved, ready, table, timeout_s, store=store, onward=onward)
+
+
+def _written_s(path: Path) -> float:
+    """Return when a file was written, in seconds since the epoch; 0 if there is none."""
+    return path.stat().st_mtime if path.exists() else 0.0

@@ -188,14 +188,22 @@ class Supervisor:
         self._say(f"the run ends: {self._ending}")
         return self.exit_code
 
-    def stop(self) -> None:
-        """Stop all processes: SIGTERM, after the grace of each SIGKILL.
+    def stop_work(self) -> None:
+        """Stop all processes but those that show the run or hold the arm: nothing is recorded any more.
 
-        First come those that still deliver to others, the actor to the learner. Those that hold the arm come last; of
-        these the one that started first is the very last, by itself: the robot hears the zero of the safety process.
+        First come those that still deliver to others, the actor to the learner.
         """
         self.end("stopped")
         self._stop([child for child in self._children.values() if child.spec.stop_first])
+        self._stop([child for child in self._children.values() if not (child.spec.stop_last or child.spec.window)])
+
+    def stop(self) -> None:
+        """Stop all processes: SIGTERM, after the grace of each SIGKILL.
+
+        Those that hold the arm come last; of these the one that started first is the very last, by itself: the robot
+        hears the zero of the safety process.
+        """
+        self.stop_work()
         self._stop([child for child in self._children.values() if not child.spec.stop_last])
         for child in reversed(self._children.values()):
             if child.spec.stop_last:

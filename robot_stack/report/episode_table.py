@@ -30,7 +30,8 @@ def episodes_to_watch(record: RunRecord) -> list[tuple[str, EpisodeRow]]:
     ordered = _ordered(record)
     head = [entry for entry in ordered if _rank(entry[1]) < WENT_WELL][:WATCHED]
     alone = [entry for entry in ordered if entry[1].succeeded and entry[1].alone]
-    newest = sorted((entry for entry in alone if entry not in head), reverse=True, key=lambda entry: entry[0])
+    place = {row.episode_id: at for at, row in enumerate(record.episodes(EpisodeKind.ONLINE))}
+    newest = sorted((entry for entry in alone if entry not in head), key=lambda entry: -place[entry[1].episode_id])
     return [(f"Episode {number}: {verdict_words(row)}", row) for number, row in [*head, *newest[:WATCHED_WELL]]]
 
 

@@ -246,3 +246,62 @@ def test_nobody_waits_for_a_process_that_hangs_before_it_says_anything(tmp_path,
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert any(line.startswith("FAIL node") and "camera_front" in line for line in lines), said.out
     assert any("camera wrist" in line and "Hz" in line for line in lines), said.out
+
+
+class Starting:
+    """A cell that starts, as a node hears it and a supervisor sees it, on a clock of its own."""
+
+    def __init__(self, *names: str) -> None:
+        self.now_s = 100.0
+        self.beats: dict[str, int] = {}
+        self.failures: dict[str, str] = {}
+        self.names, self.silent_parts, self.ended = names, ["state of fr3"], ""
+
+    def silent(self) -> list[str]:
+        return [name for name in self.names if name not in self.beats]
+
+    def missing(self, dead=()) -> list[str]:
+        return [*(name for name in self.silent() if name not in dead), *self.silent_parts]
+
+    def ending(self) -> str:
+        return self.ended
+
+    def hang(self, names) -> bool:
+        return False
+
+    def seconds(self, settled, most_s: float = 100.0) -> float:
+        """Return after how long it counts as settled."""
+        begun_s = self.now_s
+        while not settled() and self.now_s < begun_s + most_s:
+            self.now_s += 0.1
+        return self.now_s - begun_s
+
+
+@pytest.fixture
+def starting(monkeypatch) -> Starting:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    cell = Starting("robot", "camera_wrist")
+    monkeypatch.setattr(doctor.time, "monotonic", lambda: cell.now_s)
+    return cell
+
+
+def test_a_process_that_fails_once_and_is_started_again_is_waited_for(starting) -> None:
+    starting.beats = {"robot": 1}
+    starting.failures = {"camera_wrist": "camera_wrist ended with exit code 1"}
+    settled = doctor._Settled(starting, starting)
+    assert starting.seconds(settled, most_s=30.0) == pytest.approx(30.0, abs=0.2), "it may still come up"
+    starting.beats["camera_wrist"] = 1
+    starting.silent_parts = []
+    assert starting.seconds(settled) == 0.0
+
+
+def test_what_is_silent_beside_a_failure_is_waited_for_some_seconds_and_no_longer(starting) -> None:
+    starting.beats = {"robot": 1}
+    starting.failures = {"camera_wrist": "camera_wrist ended with exit code 1"}
+    starting.ended = "camera_wrist ended with exit code 1"
+    assert doctor._Settled(starting, starting)(), "the first failure ends the first wait"
+    settled = doctor._Settled(starting, starting, least_s=doctor.OTHERS_S)
+    assert starting.seconds(settled) == pytest.approx(doctor.DEVICES_S, abs=0.2)
+    starting.silent_parts = []
+    settled = doctor._Settled(starting, starting, least_s=doctor.OTHERS_S)
+    assert starting.seconds(settled) == pytest.approx(doctor.OTHERS_S, abs=0.2), "others may fail too"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,7 +126,7 @@ def test_a_cell_with_the_arm_at_rest_is_fit(
 
 
 def look_at_a_broken_cell(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Failures of a cell whose driver, camera and device are away, one process of which ends at once."""
+    """Return what is told of a cell whose driver and camera are away and one process of which ends at once."""
     robot = next(iter(OF_EACH_BACKEND))
     write_cell(root / "hardware_configs", robot)
 
@@ -164,10 +163,3 @@ def test_what_a_dead_process_would_have_sent_is_not_missed_beside_it() -> None:
         *("robot", "camera_wrist", "camera wrist", "state of left", "state of right", "teleop of left"),
     ]
     assert node.untold({"teleop"}) == [], "one device of all arms"
-
-
-@pytest.mark.slow
-def test_all_that_is_missing_is_said_within_20_s(tmp_path, monkeypatch, capsys) -> None:
-    begun_s = time.monotonic()
-    assert look_at_a_broken_cell(tmp_path, monkeypatch, capsys)
-    assert time.monotonic() - begun_s < 20.0

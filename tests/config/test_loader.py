@@ -87,6 +87,8 @@ def test_ten_mistakes_give_ten_messages_with_place_and_way_out(tmp_path: Path) -
         ("cart\n", "cart.yaml:1:1: file holds the value 'cart', must be a mapping of keys to values"),
         ("a: 1\nb: 2\na: 3\n", "cart.yaml:3:1: a: key is given twice, first at cart.yaml:1:1; remove one of them"),
         ("a: &x 1\nb: *x\n", "cart.yaml:2:1: b: input is an alias, must be written out; repeat the value"),
+        ("a: {b: &x 1, c: *x}\n", "cart.yaml:1:14: a.c: input is an alias, must be written out"),
+        ("a: &x 1\nb:\n  - 3\n  - *x\n", "cart.yaml:3:3: b.1: input is an alias, must be written out"),
         ("a: !python/name:os.system x\n", "cart.yaml:1:4: a: tag !python/name:os.system is not known"),
         ("1: x\n", "cart.yaml:1:1: key is '1', must be text; put it in quotes"),
         ("a: !!int x\n", "cart.yaml:1:4: a: input should be int (got 'x')"),

@@ -295,16 +295,18 @@ def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
     axe_finds_nothing(page)
 
 
-def test_a_program_that_cannot_be_written_for_says_what_it_needs(served, tab, monkeypatch):
+def test_a_program_that_cannot_be_written_for_says_what_it_needs(tmp_path, tab, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "rerun" else found("sys"))
-    page = tab(served.url)
-    open_episode(page, DEMO)
-    sync_api.expect(page.locator("[data-format=rerun]")).to_be_disabled()
-    assert page.locator("#elsewhere .remedy").all_text_contents() == ["Rerun: pip install 'robot-stack[rerun]'"]
-    sync_api.expect(page.locator("[data-format=mcap]")).to_be_enabled()
-    sync_api.expect(page.locator("[data-format=lerobot]")).to_be_enabled()
-    picture(page, "browser_remedy")
+    write_recorded(tmp_path / "monday")
+    with browsing(tmp_path / "monday") as served:
+        page = tab(served.url)
+        open_episode(page, DEMO)
+        sync_api.expect(page.locator("[data-format=rerun]")).to_be_disabled()
+        assert page.locator("#elsewhere .remedy").all_text_contents() == ["Rerun: pip install 'robot-stack[rerun]'"]
+        sync_api.expect(page.locator("[data-format=mcap]")).to_be_enabled()
+        sync_api.expect(page.locator("[data-format=lerobot]")).to_be_enabled()
+        picture(page, "browser_remedy")
 
 
 @pytest.mark.long

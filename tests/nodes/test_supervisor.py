@@ -193,3 +193,13 @@ def test_a_log_that_is_gone_ends_nobody(tmp_path):
     with Supervisor([row], environment=dict(os.environ), log_folder=tmp_path) as supervisor:
         assert supervisor.run(timeout_s=20) == 1
     assert supervisor.ending == f"robot ended with exit code 1; read {log}"
+
+
+def test_what_shows_the_run_and_what_holds_the_arm_outlive_the_work(supervise) -> None:
+    supervisor = supervise(
+        row("robot", "sleep 60", stop_last=True), row("console", "sleep 60", window=True), row("actor", "sleep 60")
+    )
+    supervisor.stop_work()
+    assert supervisor.alive() == ("robot", "console")
+    supervisor.stop()
+    assert supervisor.alive() == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from robot_stack.report import player
 from robot_stack.report.episode_table import WATCHED, WATCHED_WELL, episodes_to_watch
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.thumbnails import fit
+from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source
+from robot_stack.types.transition import EndReason, EpisodeKind
 
 PIXELS = "figure => Array.from(figure.querySelector('canvas').getContext('2d').getImageData(0, 0, {w}, {h}).data)"
 
@@ -80,6 +83,17 @@ def test_what_to_watch_is_failures_first_and_some_that_went_well(finished_run: P
     bad = ["no success" in title for title in titles]
     assert bad == sorted(bad, reverse=True)
     assert len(set(titles)) == len(titles)
+
+
+def test_the_newest_that_went_well_are_those_whatever_their_numbers_look_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        EpisodeRow(episode_id=f"{number:06d}-online-a", episode_kind=EpisodeKind.ONLINE, steps=9, duration_s=0.9,
+                   success=True, declared=True, end=EndReason.SUCCESS)
+        for number in range(95, 103)
+    ]  # fmt: skip
+    record = SimpleNamespace(episodes=lambda kind: rows)
+    titles = [title for title, _ in episodes_to_watch(record)]
+    assert [title.split(":")[0] for title in titles] == [f"Episode {102 - at}" for at in range(WATCHED_WELL)]
 
 
 def test_of_a_long_episode_every_nth_frame_is_shown_at_its_time(

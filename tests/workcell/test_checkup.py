@@ -341,3 +341,12 @@ def test_the_table_is_aligned_and_its_last_line_says_what_to_do() -> None:
         "check": "camera",
         "text": "front is slow",
     }
+
+
+def test_a_node_that_nothing_is_heard_of_says_how_it_failed_where_that_is_known() -> None:
+    failures = {"camera_wrist": "camera_wrist ended with exit code 1: no such device"}
+    told = graph.judge_nodes(["camera_wrist", "camera_front"], [], {}, failures)
+    assert [each.text for each in told] == [
+        "camera_wrist ended with exit code 1: no such device",
+        "camera_front gives no sign of life; read log/camera_front.log",
+    ]

@@ -151,7 +151,7 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
         synchronised, error_s = host.clock_synchronised()
         findings = [
             *host.judge_load(here.starved_s),
-            *graph.judge_nodes(names, list(node.beats), node.stages),
+            *graph.judge_nodes(names, list(node.beats), node.stages, cell.failures),
             host.judge_round_trip(*trips),
             host.judge_clock(node.offsets_s, synchronised=synchronised, error_s=error_s, alone=alone),
             *graph.judge_graph(
@@ -200,9 +200,10 @@ class _Settled:
         failed = bool(self._cell.ending())
         if failed and (self._least_s is None or now_s < self._begun_s + self._least_s):
             return self._least_s is None
-        if not node.missing(self._cell.failures):
+        dead = self._cell.failures if failed else {}  # before that, what has failed once is being started again
+        if not node.missing(dead):
             return True
-        silent = [name for name in node.silent() if name not in self._cell.failures]
+        silent = [name for name in node.silent() if name not in dead]
         waits_for_none = not silent or self._cell.hang(silent)
         return waits_for_none and now_s - self._since_s >= DEVICES_S
 
@@ -301,7 +302,7 @@ def _not_started(resolved: ResolvedRun, here: Listening[DoctorNode], cell: CellW
     dead = cell.failures
     return [
         *(finding.fail("node", how) for how in list(dead.values()) or [cell.ending()]),
-        *graph.judge_silent([name for name in node.silent() if name not in dead]),
+        *graph.judge_silent([name for name in node.silent() if name in cell.alive() and name not in dead]),
         *(streams.judge_camera(each, node.cameras[each], resolved.cameras[each]) for each in node.blind(dead)),
         *(
             each

@@ -65,6 +65,10 @@ class CellWatch:
         """Return, process by process, how each that failed has ended."""
         return {} if self._supervisor is None else self._supervisor.failures
 
+    def alive(self) -> Sequence[str]:
+        """Return the processes that live; none of a cell that others have started."""
+        return () if self._supervisor is None else self._supervisor.alive()
+
     def ending(self) -> str:
         """Return why the cell has ended, or "" while it goes on; call it often."""
         if self._supervisor is None:

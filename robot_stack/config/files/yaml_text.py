@@ -109,10 +109,14 @@ class _Reader:
         self._mistakes = mistakes
         self._seen: set[int] = set()
 
-    def located(self, node: Node, path: tuple[str, ...], key: Node | None = None) -> Located:
-        start = node.start_mark
+    def located(
+        self, node: Node, path: tuple[str, ...], key: Node | None = None, within: Node | None = None
+    ) -> Located:
+        start, beside = node.start_mark, key if key is not None else within
         alias = id(node) in self._seen  # its own marks are those of what it repeats
-        if key is not None and (alias or key.start_mark.line != start.line):
+        if alias and beside is not None:
+            start = beside.start_mark
+        elif key is not None and key.start_mark.line != start.line:
             start = key.start_mark
         mark = self._at(start)
         value: Scalar | dict[str, Located] | tuple[Located, ...] = None
@@ -123,7 +127,7 @@ class _Reader:
         if isinstance(node, MappingNode):
             value = self._mapping(node, path)
         elif isinstance(node, SequenceNode):
-            value = tuple(self.located(item, (*path, str(index))) for index, item in enumerate(node.value))
+            value = tuple(self.located(item, (*path, str(index)), within=node) for index, item in enumerate(node.value))
         elif isinstance(node, ScalarNode):
             value = self._scalar(node, mark, path)
         return Located(value=value, mark=mark, path=path)

@@ -92,6 +92,7 @@ class Browser:
         self._name = name
         self._projector = Projector(lambda: catalogue, played)
         self._files = PageFiles([BROWSER, STATIC])
+        self._remedies = remedies()
         self._said: Any = None
         self._version = 0
 
@@ -165,7 +166,7 @@ class Browser:
             "name": self._name,
             "keys": KEYS,
             "stages": self._staging.names,
-            "remedies": remedies(),
+            "remedies": self._remedies,
         }
         return json_answer({**about, **content, **waiting})
 

@@ -17,7 +17,7 @@ import { soundButton } from "./tone.js";
 
 let welcome = null;
 let away = () => {};
-// served to this machine alone, so it is offered to a browser here alone; until somebody serves it, with the command that does
+// served to this machine alone, so it is offered to a browser here alone; until it is served, with the command
 function showScene(address, command) {
   const [link, how] = [document.getElementById("scene"), document.getElementById("scene-how")];
   const here = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);

@@ -73,23 +73,36 @@ def _nodes(endpoints: Iterable[TopicEnd]) -> str:
     return ", ".join(sorted({endpoint.node for endpoint in endpoints}))
 
 
-def judge_nodes(expected: Iterable[str], beating: Collection[str], stages: Mapping[str, Heard]) -> list[Finding]:
-    """Judge every node of the cell: does it live, and is it active?"""
+def judge_nodes(
+    expected: Iterable[str],
+    beating: Collection[str],
+    stages: Mapping[str, Heard],
+    failures: Mapping[str, str] | None = None,
+) -> list[Finding]:
+    """Judge every node of the cell: does it live, and is it active?
+
+    Args:
+        expected: Their names.
+        beating: Those of which something has been heard.
+        stages: What they say of themselves.
+        failures: How those that have failed did so.
+    """
     findings = []
     names = list(expected)
     for name in names:
         heard = stages.get(name)
         if name not in beating:
-            findings += judge_silent([name])
+            findings += judge_silent([name], failures)
         elif heard is None or heard.stage is not Stage.ACTIVE:
             why = heard.to_text() if heard is not None else "it does not say where it is"
             findings.append(fail("node", f"{name} is not active: {why}"))
     return findings or [ok("nodes", f"{', '.join(names)}: active")]
 
 
-def judge_silent(names: Iterable[str]) -> list[Finding]:
-    """Judge nodes of which nothing has been heard."""
-    return [fail("node", f"{name} gives no sign of life; read log/{name}.log") for name in names]
+def judge_silent(names: Iterable[str], failures: Mapping[str, str] | None = None) -> list[Finding]:
+    """Judge nodes of which nothing has been heard, by how they failed where that is known."""
+    known = failures or {}
+    return [fail("node", known.get(name, f"{name} gives no sign of life; read log/{name}.log")) for name in names]
 
 
 def judge_frames(wanted: Collection[str], known: Collection[str]) -> list[Finding]:
