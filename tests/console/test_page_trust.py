@@ -511,7 +511,6 @@ def test_the_rules_of_axe_find_nothing_at_the_gate_with_a_request_and_at_the_end
         word(page, "RUN ENDED")
         axe_finds_nothing(page)
         picture(page, f"{'phone' if size is PHONE else 'wide'}_{scheme}_ended")
-    word(page, "RUN ENDED")
 
 
 @every_look
