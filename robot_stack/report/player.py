@@ -37,9 +37,10 @@ def players(record: RunRecord, chosen: Sequence[tuple[str, EpisodeRow]]) -> str:
     It is "" if no episode is on disk, or nothing was seen in them.
     """
     scores = record.scores()
+    seen = None if record.resolved is None else [IMAGE_PREFIX + name for name in record.resolved.cameras]
     parts = []
     for title, row in chosen:
-        stored = record.stored(row.episode_id, images=True)
+        stored = record.stored(row.episode_id, only=seen)
         if stored is not None and stored.length and stored.spec.cameras:
             parts.append(_figure(title, row.episode_id, stored, scores.get(row.episode_id)))
     if not parts:
