@@ -155,7 +155,7 @@ def _table(resolved: ResolvedRun) -> Iterator[Mistake]:
         return
     for name, arm in resolved.arms.items():
         corners = np.array(list(product(*zip(arm.workspace.min_m, arm.workspace.max_m))))
-        top_m = float((arm.T_cell_base.rotation.apply(corners) + arm.T_cell_base.position_m)[:, 2].max())
+        top_m = float((corners @ arm.T_cell_base.matrix.T + arm.T_cell_base.position_m)[:, 2].max())
         if table_z_m >= top_m:
             text = (
                 f"table is at {table_z_m} m, must be below the top of the workspace of {name} ({top_m:.3g} m); "

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel
 from ruamel.yaml import YAML
-from scipy.spatial.transform import Rotation
 
 from robot_stack.config.base import SavedBase
 from robot_stack.config.camera import CameraConfig
@@ -131,9 +130,7 @@ class ResolvedRun:
         return RunArm(
             name=name,
             robot=robot,
-            T_cell_base=Pose.from_rotation(
-                np.array(mount.position_m), Rotation.from_euler("xyz", np.array(mount.rpy_rad))
-            ),
+            T_cell_base=Pose.from_rpy(np.array(mount.position_m), np.array(mount.rpy_rad)),
             workspace=_given(self.cell.workspace if placed is None else placed.workspace, name),
             action=_given(task.arms.get(name, task.arm), name),
             teleop=self.teleops[name if name in self.teleops else ""],

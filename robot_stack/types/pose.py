@@ -4,18 +4,21 @@ A free twist (of the TCP, at the TCP) changes frame with R only: adding `p x R` 
 rotation.
 
 What runs at every control tick is written out in floats here: scipy's rotations take 15 us an operation, these 2 to 4.
-`Pose.rotation` is for everything else.
+`Pose.rotation` is for everything else; what asks for none does without scipy, half a second of each command's start.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from robot_stack.types.errors import SpecError
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 SMALLEST_SINE = 1e-7
 """Sine of half an angle below which the angle is twice that."""
@@ -51,6 +54,13 @@ class Pose:
         return cls(position_m=position_m, quaternion_xyzw=rotation.as_quat())
 
     @classmethod
+    def from_rpy(cls, position_m: np.ndarray, rpy_rad: np.ndarray) -> Pose:
+        """Build a pose from a position (3,) in metres and turns about the fixed axes x, then y, then z, (3,) in rad."""
+        (sr, sp, sy), (cr, cp, cy) = np.sin(np.divide(rpy_rad, 2)), np.cos(np.divide(rpy_rad, 2))
+        turned = _product([0.0, 0.0, sy, cy], list(_product([0.0, sp, 0.0, cp], [sr, 0.0, 0.0, cr])))
+        return cls(position_m=position_m, quaternion_xyzw=np.array(turned))
+
+    @classmethod
     def from_rotation_matrix(cls, position_m: np.ndarray, matrix: np.ndarray) -> Pose:
         """Build a pose from a position (3,) in metres and a proper rotation matrix, shape (3, 3)."""
         return cls(position_m=position_m, quaternion_xyzw=_quaternion_of(matrix.tolist()))
@@ -63,6 +73,8 @@ class Pose:
     @property
     def rotation(self) -> Rotation:
         """Return the orientation as a scipy rotation."""
+        from scipy.spatial.transform import Rotation
+
         return Rotation.from_quat(self.quaternion_xyzw)
 
     @property

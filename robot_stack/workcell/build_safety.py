@@ -91,7 +91,7 @@ def _body(resolved: ResolvedRun, arm: RunArm, chain: Chain) -> ArmBody | None:
     if held is not None:
         capsules.append(_held(held, chain))
     base = np.eye(4)
-    base[:3, :3], base[:3, 3] = arm.T_cell_base.rotation.as_matrix(), arm.T_cell_base.position_m
+    base[:3, :3], base[:3, 3] = arm.T_cell_base.matrix, arm.T_cell_base.position_m
     return replace(
         body_of(chain, capsules, margin_m=collision.margin_m),
         base_in_cell=_matrix(base),

@@ -103,3 +103,12 @@ def test_the_filter_executes_a_command_alike_in_either_frame(motion, yaw):
             rig.tick()
         ends.append(rig.log[-1].decision.command.twist)
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-6)
+
+
+@given(rpy=st.lists(st.floats(-7, 7), min_size=3, max_size=3).map(np.array))
+def test_turns_about_fixed_axes_are_scipys(rpy: np.ndarray) -> None:
+    """In that order: about the fixed x, then y, then z axis, as URDF and the files of cells mean them."""
+    pose = Pose.from_rpy(np.array([0.1, -0.2, 0.3]), rpy)
+    expected = Rotation.from_euler("xyz", rpy)
+    np.testing.assert_allclose(pose.matrix, expected.as_matrix(), atol=1e-12)
+    np.testing.assert_allclose(pose.rotation.as_matrix(), expected.as_matrix(), atol=1e-12)

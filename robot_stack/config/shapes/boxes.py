@@ -32,12 +32,12 @@ class Box:
     def centre_m(self) -> np.ndarray:
         """Return the centre of the box in the cell, shape (3,)."""
         middle = (self.low_m + self.high_m) / 2
-        return np.asarray(self.pose.position_m + self.pose.rotation.apply(middle))
+        return np.asarray(self.pose.position_m + self.pose.matrix @ middle)
 
     @property
     def half_edges_m(self) -> np.ndarray:
         """Return the three directions of the edges in the cell, each half an edge long, shape (3, 3), row by row."""
-        return np.asarray(self.pose.rotation.apply(np.diag((self.high_m - self.low_m) / 2)))
+        return np.asarray(np.diag((self.high_m - self.low_m) / 2) @ self.pose.matrix.T)
 
 
 def gap_m(one: Box, other: Box) -> float:
@@ -47,7 +47,7 @@ def gap_m(one: Box, other: Box) -> float:
     normals of both and the cross products of their edges. Where corner faces corner the true distance is a little more.
 
     >>> def unit(x):
-    ...     where = Pose.from_rotation(np.array([x, 0.0, 0.0]), Pose.identity().rotation)
+    ...     where = Pose.from_rpy(np.array([x, 0.0, 0.0]), np.zeros(3))
     ...     return Box(pose=where, low_m=np.zeros(3), high_m=np.ones(3))
     >>> gap_m(unit(0.0), unit(1.5)), gap_m(unit(0.0), unit(0.25))
     (0.5, -0.75)
