@@ -53,11 +53,14 @@ def operating_point(probabilities: np.ndarray, labels: np.ndarray, threshold: fl
 def threshold_for(probabilities: np.ndarray, labels: np.ndarray, wanted: float) -> OperatingPoint:
     """Find the lowest threshold from which on precision is never below `wanted`: highest recall, no luck in it.
 
-    Half-way between the last frame that is called and the next below it, so that it does not sit on a frame. Where no
-    threshold reaches it, the highest probability seen, and `reached` is False.
+    Half-way between the last frame that is called and the next below it, so that it does not sit on a frame, whose last
+    bit would decide. Where none reaches it, only the highest probability seen is called, and `reached` is False.
 
     >>> threshold_for(np.array([0.9, 0.7, 0.6, 0.2]), np.array([1, 1, 0, 0]), 0.95).threshold
     0.65
+    >>> point = threshold_for(np.array([0.5, 0.25]), np.array([0, 1]), 0.95)
+    >>> point.threshold, point.reached
+    (0.375, False)
     """
     order = np.argsort(-probabilities, kind="stable")
     p, y = probabilities[order], labels[order]
@@ -67,8 +70,10 @@ def threshold_for(probabilities: np.ndarray, labels: np.ndarray, wanted: float) 
     count = len(good) if good.all() else int(np.argmin(good))  # frames before the first threshold that is too low
     while count and not last_of_tie[count - 1]:
         count -= 1
+    if not len(p):
+        return operating_point(probabilities, labels, 1.0, wanted)
     if count == 0:
-        return operating_point(probabilities, labels, float(p[0]) if len(p) else 1.0, wanted)
+        count = int(np.argmax(last_of_tie)) + 1
     below = p[count] if count < len(p) else 0.0
     return operating_point(probabilities, labels, float((p[count - 1] + below) / 2), wanted)
 
