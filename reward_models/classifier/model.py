@@ -56,8 +56,8 @@ def threshold_for(probabilities: np.ndarray, labels: np.ndarray, wanted: float) 
     Half-way between the last frame that is called and the next below it, so that it does not sit on a frame, whose last
     bit would decide. Where none reaches it, only the highest probability seen is called, and `reached` is False.
 
-    >>> threshold_for(np.array([0.9, 0.7, 0.6, 0.2]), np.array([1, 1, 0, 0]), 0.95).threshold
-    0.65
+    >>> threshold_for(np.array([0.9, 0.75, 0.5, 0.2]), np.array([1, 1, 0, 0]), 0.95).threshold
+    0.625
     >>> point = threshold_for(np.array([0.5, 0.25]), np.array([0, 1]), 0.95)
     >>> point.threshold, point.reached
     (0.375, False)

@@ -109,6 +109,7 @@ def test_threshold_has_the_wanted_precision_at_it_and_above(frames: list[tuple[i
     if not point.reached:
         best = max(operating_point(p, y, t, wanted).precision for t in [p.max()])
         assert best < wanted
+        assert max([0.0, *p[p < p.max()]]) < point.threshold < p.max() or p.max() == 0.0, "it sits on a frame"
         return
     for higher in [t for t in np.unique(p) if t >= point.threshold]:
         assert operating_point(p, y, float(higher), wanted).precision >= wanted
