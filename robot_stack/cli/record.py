@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robot_stack.cli.run_folder import load_cell, own_folder
-from robot_stack.cli.supervise import supervise
+from robot_stack.cli.supervise import closed_episodes, supervise
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
@@ -15,7 +15,6 @@ from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.statistics import EpisodeAccount, balanced
 from robot_stack.teleop.bindings import Device, table
-from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EpisodeKind
 
 
@@ -56,16 +55,8 @@ def run(
 
 def _recorded(resolved: ResolvedRun, folder: Path) -> int:
     """Count the demonstrations that ended well, as the recorder does, which may have the store open meanwhile."""
-    from robot_stack.datasets.catalogue import Catalogue
-    from robot_stack.datasets.store_view import open_store
-
-    try:
-        catalogue = Catalogue(open_store(RunPaths(folder).store.root))
-        catalogue.refresh()
-    except StoreError:  # nothing was recorded: there is more to do
-        return 0
-    well = Outcome.SUCCESS.name.lower()
+    root, well = RunPaths(folder).store.root, Outcome.SUCCESS.name.lower()
     shown = [
-        each.header for each in catalogue.entries() if each.header.kind is EpisodeKind.DEMO and each.outcome == well
+        each.header for each in closed_episodes(root) if each.header.kind is EpisodeKind.DEMO and each.outcome == well
     ]
     return len(balanced([EpisodeAccount(header=header) for header in shown], [turn.id for turn in resolved.task.turns]))

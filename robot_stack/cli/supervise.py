@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from robot_stack.cli.extras import check_ros
 from robot_stack.config.resolved import ResolvedRun
@@ -18,6 +19,9 @@ from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EpisodeKind
+
+if TYPE_CHECKING:
+    from robot_stack.datasets.catalogue import Entry
 
 
 class PageAddress:
@@ -114,16 +118,8 @@ def episodes_since(root: Path, began_s: float) -> tuple[str, ...]:
         root: Folder of episodes; nothing is said of one that is none yet, or that cannot be read.
         began_s: Seconds since the epoch.
     """
-    from robot_stack.datasets.catalogue import Catalogue
-    from robot_stack.datasets.store_view import open_store
-
-    try:
-        catalogue = Catalogue(open_store(root))
-        catalogue.refresh()
-    except (StoreError, OSError):
-        return ()
     outcomes = {kind: Counter[str]() for kind in NAMES}
-    for entry in catalogue.entries():
+    for entry in closed_episodes(root):
         counted = outcomes.get(entry.header.kind)
         if counted is not None and entry.header.started_unix_s >= began_s:
             counted[entry.outcome] += 1
@@ -132,6 +128,22 @@ def episodes_since(root: Path, began_s: float) -> tuple[str, ...]:
         for kind, found in outcomes.items()
         if found
     )
+
+
+def closed_episodes(root: Path) -> list[Entry]:
+    """Return the episodes of a folder that have ended, whoever has it open; none where it cannot be read.
+
+    How a run ended is told all the same then.
+    """
+    from robot_stack.datasets.catalogue import Catalogue
+    from robot_stack.datasets.store_view import open_store
+
+    try:
+        catalogue = Catalogue(open_store(root))
+        catalogue.refresh()
+    except (StoreError, OSError):
+        return []
+    return catalogue.entries()
 
 
 HOW = {

@@ -290,3 +290,11 @@ def test_demonstrations_are_counted_while_their_recorder_still_has_the_store(tmp
     with EpisodeStore(root, shown[0].spec, shown[0].header.task):
         assert record._recorded(resolved, tmp_path) == 1
     assert record._recorded(resolved, tmp_path / "empty") == 0
+
+
+def test_a_store_that_the_disk_does_not_give_is_no_episodes(tmp_path, monkeypatch) -> None:
+    def refused(root):
+        raise OSError("input/output error")
+
+    monkeypatch.setattr("robot_stack.datasets.store_view.open_store", refused)
+    assert record._recorded(load_run("peg_insert"), tmp_path) == 0
