@@ -18,7 +18,7 @@ def run(names: Sequence[str], as_json: bool = False) -> int:
     """
     folders = [find_folder(name) for name in names]
 
-    from robot_stack.report.html import write_report
+    from robot_stack.report.write import write_report
 
     comparison = _compare(folders) if len(folders) > 1 else None
     pages = [write_report(folder) for folder in folders]

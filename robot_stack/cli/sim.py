@@ -327,7 +327,7 @@ def evaluate(dry_run: DryRun, window: _Window, say: _Say) -> None:
 
 def report(dry_run: DryRun, say: _Say) -> tuple[str, ...]:
     """Write summary, plots and the report, then print the figures on the terminal and return them."""
-    from robot_stack.report.html import write_report
+    from robot_stack.report.write import write_report
 
     say.phase("report")
     Stage(name=StageName.REPORT, text="it is written").write(dry_run.folder)

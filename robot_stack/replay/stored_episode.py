@@ -151,13 +151,12 @@ def read_episode(path: Path, *, images: bool = True, only: Collection[str] | Non
     raise StoreError(f"episode {path.name} changes whenever it is read, must be ended by one process; read it later")
 
 
-def read_frames(path: Path, start: int, stop: int) -> dict[str, np.ndarray]:
+def read_frames(path: Path, frames: slice | list[int]) -> dict[str, np.ndarray]:
     """Read the images of some frames of the closed episode in `path`, and no others.
 
     Args:
         path: Its directory.
-        start: First frame.
-        stop: Frame behind the last one; frames beyond the end are left out.
+        frames: A range, of which frames beyond the end are left out, or the numbers of N frames.
 
     Returns:
         Camera name -> uint8, shape (N, H, W, 3).
@@ -168,8 +167,8 @@ def read_frames(path: Path, start: int, stop: int) -> dict[str, np.ndarray]:
     _, spec = read_header(path)
     try:
         group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
-        return {c.name: np.asarray(group[IMAGE_PREFIX + c.name][start:stop]) for c in spec.cameras}  # type: ignore[index]
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        return {c.name: np.asarray(group[IMAGE_PREFIX + c.name].oindex[frames]) for c in spec.cameras}  # type: ignore[union-attr, index]
+    except (OSError, IndexError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise StoreError(f"frames of {path.name} are unreadable: {error!r}") from error
 
 

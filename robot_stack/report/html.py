@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
+from collections.abc import Callable
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from robot_stack.disk.durable import write_durable
 from robot_stack.report.asked_help import help_section
 from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.headline import advice, headline
 from robot_stack.report.player import players
-from robot_stack.report.plots.run import PALETTE, Plot, draw_plots, pointing, shown
-from robot_stack.report.run_folder import RunRecord, episode_names, read_run
-from robot_stack.report.summary import write_summary
+from robot_stack.report.plots.run import PALETTE, Plot, pointing, shown
+from robot_stack.report.run_folder import RunRecord, episode_names
 from robot_stack.report.targets import Figure, figures
 from robot_stack.runs.rows import (
     AlarmRow,
@@ -82,25 +80,13 @@ LEADING = ("learning", "bc_vs_rl")
 """Plots that stand before the table, by name."""
 
 
-def write_report(folder: Path) -> Path:
-    """Write summary.json, plots/ and report.html of the run in `folder`; returns the report's path.
-
-    Raises:
-        StoreError: If the folder does not exist.
-    """
-    summary = write_summary(folder)
-    record = read_run(folder)
-    page = render_report(record, summary, draw_plots(record))
-    path = record.paths.report
-    write_durable(path, page)
-    return path
-
-
-def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot]) -> str:
-    """Render the report as HTML."""
+def render_report(record: RunRecord, summary: dict[str, Any], plots: Callable[[], list[Plot]]) -> str:
+    """Render the report as HTML; the plots are asked for when all that needs no drawing is ready."""
     lines = figures(summary, record)
     name = record.folder.resolve().name
-    leading, others = ("".join(_plot(p) for p in plots if (p.name in LEADING) is first) for first in (True, False))
+    watch, table, config = _watch(record), episode_table(record), _config(record)
+    drawn = plots()
+    leading, others = ("".join(_plot(p) for p in drawn if (p.name in LEADING) is first) for first in (True, False))
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
 <title>Run {escape(name)}</title><style>{PALETTE}{STYLE}</style></head><body><main>
@@ -113,13 +99,13 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 {_box(lines)}
 {_missing(summary["missing"])}
 {others}
-{_watch(record)}
-<h2>Training episodes, failures first</h2><div class=wide>{episode_table(record)}</div>
+{watch}
+<h2>Training episodes, failures first</h2><div class=wide>{table}</div>
 {help_section(summary.get("asking"), record.actor_rows)}
 {_reward_model(record)}
 <h2>Safety and faults</h2>{_safety(record)}
 <h2>How to go on</h2>{_commands(record)}
-{_config(record)}
+{config}
 {pointing()}
 </main></body></html>
 """

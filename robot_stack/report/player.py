@@ -13,7 +13,7 @@ from html import escape
 from importlib import resources
 
 import numpy as np
-from matplotlib.image import imsave
+from PIL import Image
 
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -36,7 +36,7 @@ def players(record: RunRecord, chosen: Sequence[tuple[str, EpisodeRow]]) -> str:
 
     It is "" if no episode is on disk, or nothing was seen in them.
     """
-    scores = record.scores()
+    scores = record.scores
     seen = None if record.resolved is None else [IMAGE_PREFIX + name for name in record.resolved.cameras]
     parts = []
     for title, row in chosen:
@@ -84,7 +84,7 @@ def _sheet(frames: np.ndarray) -> bytes:
     sheet.reshape(-1, height, width, 3)[: len(frames)] = frames
     content = io.BytesIO()
     flat = sheet.transpose(0, 2, 1, 3, 4).reshape(rows * height, COLUMNS * width, 3)
-    imsave(content, flat, format="jpg", pil_kwargs={"quality": QUALITY})
+    Image.fromarray(flat).save(content, format="jpeg", quality=QUALITY)
     return content.getvalue()
 
 

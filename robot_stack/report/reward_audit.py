@@ -133,7 +133,7 @@ def as_json(found: Audit) -> dict[str, Any]:
 
 
 def _told(record: RunRecord) -> list[Told]:
-    labels, scores = labels_of(record.folder), record.scores()
+    labels, scores = labels_of(record.folder), record.scores
     found = []
     for group, rows in _groups(record):
         for row in rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, CriticRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
 from robot_stack.types.errors import ConfigError, StoreError
-from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EpisodeKind
 
@@ -27,9 +28,9 @@ Figures = dict[str, Any]
 """Figures of an evaluation or of a run by name, as they are in a JSON file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """Everything of a run that a report is made from.
+    """Everything of a run that a report is made from; labels and scores are those of when they were first asked for.
 
     Attributes:
         folder: Where it lies; its name is the run's.
@@ -110,19 +111,19 @@ class RunRecord:
 
     def first_and_last(self, episode_id: str) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]] | None:
         """Return the first and the last image of each camera of an episode, or None if the store has none of it."""
-        stored = self.stored(episode_id, only=("stamp_ns",))
-        if stored is None or not len(stored.arrays["stamp_ns"]):
+        stored = self.stored(episode_id, only=())
+        last = -1 if stored is None else stored.length - (stored.end is None)  # unfinished: its last frame may lack
+        if last < 0:
             return None
-        path, last = self.paths.store.episode(episode_id), len(stored.arrays["stamp_ns"]) - 1
         try:
-            ends = (read_frames(path, at, at + 1) for at in (0, last))
-            first, end = ([image[0] for image in frames.values()] for frames in ends)
+            ends = read_frames(self.paths.store.episode(episode_id), [0, last])
         except StoreError:
             return None
-        return first, end
+        return [images[0] for images in ends.values()], [images[1] for images in ends.values()]
 
+    @cached_property
     def scores(self) -> dict[str, EpisodeScores]:
-        """Return for each episode its scores by the newest reward model that scored it."""
+        """For each episode its scores by the newest reward model that scored it."""
         files = ScoreFiles(self.paths.store.scores)
         fitted = [row.version for row in of_kind(self.rows, RewardFitRow)]
         found: dict[str, EpisodeScores] = {}
@@ -131,10 +132,14 @@ class RunRecord:
         return found
 
     def _said_by(self, source: LabelSource) -> dict[str, bool]:
-        """Return for each episode whether a source called it a success, by the labels."""
+        """Return for each episode whether a source called it a success, by the labels; the newest counts."""
+        return {label.episode_id: label.verdict is Verdict.SUCCESS for label in self._labels if label.source is source}
+
+    @cached_property
+    def _labels(self) -> list[Label]:
+        """All labels, oldest first."""
         labels = read_labels(self.paths.store.labels).rows
-        labels = sorted(labels, key=lambda label: (label.stamp_unix_s, label.verdict))  # the newest counts
-        return {label.episode_id: label.verdict is Verdict.SUCCESS for label in labels if label.source is source}
+        return sorted(labels, key=lambda label: (label.stamp_unix_s, label.verdict))
 
 
 def read_run(folder: Path) -> RunRecord:

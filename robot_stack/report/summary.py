@@ -15,7 +15,6 @@ from robot_stack.report.asked_help import help_figures
 from robot_stack.report.learned_from import judge
 from robot_stack.report.run_folder import Figures, RunRecord, numbers, read_run
 from robot_stack.runs.critic import NEWEST, critic_figures
-from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EndRow, EpisodeRow, FitRow, RewardFitRow, UpdateRow, of_kind
 from robot_stack.types.transition import EpisodeKind
 
@@ -34,10 +33,10 @@ def build_summary(folder: Path) -> dict[str, Any]:
     return summarise(read_run(folder))
 
 
-def write_summary(folder: Path) -> dict[str, Any]:
-    """Build the figures and write `summary.json` beside the run, whole or not at all; returns them."""
-    summary = build_summary(folder)
-    write_durable(RunPaths(folder).summary, json.dumps(summary, indent=2) + "\n")
+def write_summary(record: RunRecord) -> dict[str, Any]:
+    """Compute the figures and write `summary.json` beside the run, whole or not at all; returns them."""
+    summary = summarise(record)
+    write_durable(record.paths.summary, json.dumps(summary, indent=2) + "\n")
     return summary
 
 

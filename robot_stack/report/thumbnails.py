@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.image import imsave
+from PIL import Image
 
 SIDE_PX = 96
 GAP_PX = 2
@@ -27,7 +27,7 @@ def strip(first: Sequence[np.ndarray], last: Sequence[np.ndarray]) -> np.ndarray
 def png(image: np.ndarray) -> bytes:
     """Encode an image, uint8, shape (h, w, 3), as PNG."""
     content = io.BytesIO()
-    imsave(content, image, format="png")
+    Image.fromarray(image).save(content, format="png")
     return content.getvalue()
 
 

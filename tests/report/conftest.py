@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from robot_stack.report.html import write_report
+from robot_stack.report.write import write_report
 from tests.chromium import CHROMIUM, QUIET
 from tests.report.fake_run import write_run
 

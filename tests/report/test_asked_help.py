@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from robot_stack.report.asked_help import help_figures, help_section
-from robot_stack.report.html import write_report
+from robot_stack.report.write import write_report
 from robot_stack.runs.metrics import MetricsLog, read_rows, row_from
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AskingRow, HelpRow, MetricsRow

@@ -11,10 +11,10 @@ import pytest
 
 from robot_stack.console.episodes import EpisodeRow as PageRow
 from robot_stack.report.comparison import write_comparison
-from robot_stack.report.html import write_report
 from robot_stack.report.plots.learning import rolling_rate
 from robot_stack.report.plots.run import IN_THE_DARK
 from robot_stack.report.run_folder import read_run
+from robot_stack.report.write import write_report
 from robot_stack.types.transition import EpisodeKind
 from tests.report.fake_run import write_run
 

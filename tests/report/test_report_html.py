@@ -10,10 +10,11 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.console.episodes import EpisodeRow as PageRow
-from robot_stack.report.html import render_report, write_report
+from robot_stack.report.html import render_report
 from robot_stack.report.run_folder import episode_names, episode_numbers, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.thumbnails import SIDE_PX, strip
+from robot_stack.report.write import write_report
 from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.transition import EpisodeKind
@@ -43,7 +44,8 @@ class Page(HTMLParser):
 
 def without_plots(folder: Path) -> str:
     """The report without its plots, whose drawing takes nearly all of the time."""
-    return render_report(read_run(folder), write_summary(folder), [])
+    record = read_run(folder)
+    return render_report(record, write_summary(record), list)
 
 
 def page_of(folder: Path) -> Page:

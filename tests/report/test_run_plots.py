@@ -95,7 +95,7 @@ def test_a_plot_without_input_is_left_out_and_an_old_one_is_removed(reported_run
     own_run = Path(shutil.copytree(reported_run, tmp_path / "peg"))
     (own_run / "a0.jsonl").unlink()
     shutil.rmtree(own_run / "store" / "scores")
-    names = [plot.name for plot in draw_plots(read_run(own_run))]
+    names = draw_plots(read_run(own_run))
     assert names == ["learning", "bc_vs_rl", "reward", "critic", "learner"]
     assert {path.stem for path in (own_run / "plots").iterdir()} == set(names)
 

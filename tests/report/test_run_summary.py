@@ -72,7 +72,9 @@ def test_a_finished_run_has_every_key_and_misses_nothing(finished_run: Path) -> 
 
 def test_the_file_holds_what_is_returned_and_no_draft_stays(own_run: Path) -> None:
     (own_run / "summary.json").write_text("of an earlier report")
-    assert write_summary(own_run) == json.loads((own_run / "summary.json").read_text()) == build_summary(own_run)
+    assert (
+        write_summary(read_run(own_run)) == json.loads((own_run / "summary.json").read_text()) == build_summary(own_run)
+    )
     assert not list(own_run.glob("*.partial"))
 
 

@@ -62,7 +62,7 @@ class Films:
 def _encoded(path: Path, number: int) -> bytes:
     _, spec = read_header(path)
     rows = chunk_rows(spec)
-    images = read_frames(path, number * rows, (number + 1) * rows)
+    images = read_frames(path, slice(number * rows, (number + 1) * rows))
     count = min((len(each) for each in images.values()), default=0)
     if not count:
         raise StoreError(f"range of {path.stem} is {number}, must have frames; reload the page")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import LogFormatter, NullLocator
 
 from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet, plain_curve
 from robot_stack.report.run_folder import RunRecord, numbers
@@ -15,6 +17,19 @@ from robot_stack.types.transition import EpisodeKind
 
 JITTER_LIMIT_MS = 20.0
 AGE_LIMIT_MS = 60.0
+
+
+class PlainLog(LogFormatter):
+    """Ticks of a log axis as plain numbers: powers as 10^n are set as mathematics, which is slow to draw."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Return the number at a tick, or nothing where ticks stand too close."""
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def _logarithmic(axis: Axis) -> None:
+    axis.set_major_formatter(PlainLog())
+    axis.set_minor_formatter(PlainLog(minor_thresholds=(1, 0.4)))
 
 
 def draw_control(record: RunRecord, path: Path) -> bool:
@@ -34,6 +49,8 @@ def _histogram(panel: Axes, values: np.ndarray, limit: float, label: str) -> Non
     p99 = float(np.percentile(values, 99))
     end = max(1.25 * limit, float(values.max()))
     panel.hist(values, bins=np.linspace(0, end, 61).tolist(), color=BLUE, log=True, histtype="stepfilled")
+    _logarithmic(panel.yaxis)
+    panel.yaxis.set_minor_locator(NullLocator())
     panel.axvline(p99, color=GREEN, linewidth=1.8, label=f"p99 {p99:.1f} ms")
     panel.axvline(limit, color=RED, linestyle="--", linewidth=1.8, label=f"limit of the p99 {limit:.0f} ms")
     panel.set(xlabel=label, xlim=(0, end), title=f"{values.size} ticks, largest {values.max():.1f} ms")
@@ -52,7 +69,10 @@ def draw_learner(record: RunRecord, path: Path) -> bool:
         values.set(title="Value", ylabel="discounted return")
         values.legend(loc="lower right")
         _lines(sheet, critic, rows, [("critic_loss", "critic loss", PURPLE, "-")])
-        critic.set(title="Critic loss", yscale="log" if _positive(rows, "critic_loss") else "linear")
+        critic.set_title("Critic loss")
+        if _positive(rows, "critic_loss"):
+            critic.set_yscale("log")
+            _logarithmic(critic.yaxis)
         _lines(sheet, actor, rows, [("actor_loss", "actor loss", GREY, "-")])
         actor.set(title="Actor loss")
         for panel in (values, critic, actor):

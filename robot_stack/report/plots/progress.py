@@ -46,7 +46,7 @@ def chosen_episodes(online: list[EpisodeRow], scored: set[str]) -> list[tuple[st
 
 def draw_progress(record: RunRecord, path: Path) -> bool:
     """Draw Φ along the chosen episodes; return False if no training episode has scores."""
-    scores = record.scores()
+    scores = record.scores
     chosen = chosen_episodes([row for row in record.episodes(EpisodeKind.ONLINE) if not row.goes_back], set(scores))
     if not chosen:
         return False

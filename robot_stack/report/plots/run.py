@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -12,7 +14,9 @@ from pathlib import Path
 
 from robot_stack.report.plots import control, critic, learning, progress, reward
 from robot_stack.report.plots.style import BLUE, GREEN, GREY, GRID, ORANGE, PURPLE, RED, SUFFIXES, TOLD
-from robot_stack.report.run_folder import RunRecord
+from robot_stack.report.run_folder import RunRecord, read_run
+from robot_stack.runs.paths import RunPaths
+from robot_stack.types.errors import StackError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,7 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
     ),
 )
 
+NAMES = tuple(name for name, *_ in PLOTS)
 
 INK = "#000000"
 IN_THE_DARK = {
@@ -110,18 +115,29 @@ PALETTE = (
 """CSS of the colours by their names, for a page and for each plot on it."""
 
 
-def draw_plots(record: RunRecord) -> list[Plot]:
-    """Draw all plots that the run has something to show for."""
+def draw_plots(record: RunRecord, *, names: Collection[str] = NAMES) -> list[str]:
+    """Draw those of the named plots that the run has something to show for; returns their names."""
     folder = record.paths.plots
     drawn = []
-    for name, title, caption, draw in PLOTS:
+    for name, _, _, draw in PLOTS:
+        if name not in names:
+            continue
         path = folder / f"{name}.png"
         if draw(record, path):
-            drawn.append(Plot(name=name, title=title, caption=caption, path=path))
+            drawn.append(name)
         else:
             for suffix in (*SUFFIXES, TOLD):
                 path.with_suffix(suffix).unlink(missing_ok=True)  # of an earlier report
     return drawn
+
+
+def plots_of(paths: RunPaths, drawn: Collection[str]) -> list[Plot]:
+    """Return the plots of a run that were drawn, in the order of the report."""
+    return [
+        Plot(name=name, title=title, caption=caption, path=paths.plots / f"{name}.png")
+        for name, title, caption, _ in PLOTS
+        if name in drawn
+    ]
 
 
 def shown(path: Path, title: str) -> str:
@@ -152,3 +168,19 @@ def pointing() -> str:
 def _follow(text: str) -> str:
     """Let the colours in an SVG, or in what is told of it, follow the reader's choice of a light or a dark page."""
     return re.sub("|".join(_NAMES), lambda found: f"var({_NAMES[found[0].lower()]})", text, flags=re.IGNORECASE)
+
+
+def main() -> None:
+    """Draw the named plots of the run whose folder comes first; say as JSON which, or what prevented it."""
+    folder, *names = sys.argv[1:]
+    try:
+        answer: dict[str, object] = {"drawn": draw_plots(read_run(Path(folder)), names=names)}
+    except StackError as error:
+        answer = {"failed": str(error)}
+    except OSError as error:
+        answer = {"failed": f"disk says {error}, must take the plots of {folder}; make room there and try again"}
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
