@@ -154,7 +154,7 @@ CORES := $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 WORKERS := $(shell echo $$(($(CORES) + 1)))
 
 check: gl $(INSTALLED)
-	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not long" $(addprefix tests/,config control policies replay runs rollout learner workcell sensing teleop)
+	EXAMPLES_SHARE=0.2 $(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not long" $(addprefix tests/,config control policies replay runs rollout learner workcell sensing teleop)
 
 ifeq ($(PYTEST_ARGS),)
 pytest: pytest-beside pytest-alone

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import settings
 
 import sim  # noqa: F401 - says how MuJoCo draws, which counts only before a test imports it
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
-settings.register_profile("search", deadline=None)  # how long an example takes is the machine's business
+# How long an example takes is the machine's business.
+settings.register_profile("search", max_examples=examples(100), deadline=None)
 # A rare find is for whoever searches; it must not fail a change that has nothing to do with it.
 settings.register_profile("same", settings.get_profile("search"), derandomize=True)
 settings.load_profile("same")

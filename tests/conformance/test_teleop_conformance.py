@@ -15,6 +15,7 @@ from robot_stack.types.robot import EVENTS, TeleopSample
 from robot_stack.types.spec import AXES
 from robot_stack.workcell.build import build_operator
 from tests.conformance.teleop_rigs import RIGS, STEP_NS, Rig
+from tests.examples import examples
 
 MESSAGE_TIMEOUT_S = 0.15
 
@@ -287,7 +288,7 @@ HANDS = st.one_of(
 
 
 @pytest.mark.parametrize("name", list(RIGS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(hands=st.lists(HANDS, max_size=12))
 def test_whatever_is_done_to_it_what_it_says_makes_sense(name: str, hands: list[tuple]):
     rig = RIGS[name]()

@@ -17,6 +17,7 @@ from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.reason import RefusalKind
 from tests.control.clearance_arm import TABLE, WIDE, KinematicArm, shipped_body, watched_arm
+from tests.examples import examples
 
 pytestmark = pytest.mark.long
 
@@ -44,7 +45,7 @@ def distances(clearance: Clearance, arm: KinematicArm, angles: np.ndarray) -> np
     return measured.left_m
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(ARMS))
 def test_rates_of_distances_are_those_of_finite_differences(seed: int, name: str):
     rng = np.random.default_rng(seed)
@@ -67,7 +68,7 @@ def test_rates_of_distances_are_those_of_finite_differences(seed: int, name: str
         np.testing.assert_allclose(((after - before) / (2.0 * step))[~kink], by_joint[~kink, joint], atol=1e-4)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(pushes=st.lists(TWISTS, min_size=2, max_size=5), name=st.sampled_from(ARMS))
 def test_whatever_is_wanted_no_watched_distance_falls_below_the_margin(pushes: list[np.ndarray], name: str):
     body = surrounded(name)
@@ -103,7 +104,7 @@ def test_from_within_the_margin_the_way_out_passes_and_the_way_in_does_not(name:
     np.testing.assert_array_equal(clearance.slowed(down(arm), np.zeros(6), 0.0), np.zeros(6))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(wanted=TWISTS, seed=st.integers(0, 1000), name=st.sampled_from(ARMS))
 def test_a_twist_is_only_ever_shortened_in_its_own_direction(wanted: np.ndarray, seed: int, name: str):
     arm = watched_arm(name, surrounded(name))
@@ -116,7 +117,7 @@ def test_a_twist_is_only_ever_shortened_in_its_own_direction(wanted: np.ndarray,
     np.testing.assert_allclose(slowed, share * wanted, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(wanted=TWISTS)
 def test_far_from_everything_nothing_changes(wanted: np.ndarray):
     limits = replace(WIDE, body=shipped_body("fr3", half_spaces=(replace(TABLE, offset_m=-1.0),)))

@@ -24,6 +24,7 @@ from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import FaultKind
 from tests.control.fr3_chain import HOME, chain_of, limits_of
+from tests.examples import examples
 
 CHAIN, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")
 SOLVER = JointMotionSolver(CHAIN, LIMITS)
@@ -97,7 +98,7 @@ def test_a_status_that_nobody_knows_is_a_fault() -> None:
 
 
 # Poses --------------------------------------------------------------------------------------------------------------
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(twists, min_size=1, max_size=40))
 def test_a_target_pose_never_runs_further_ahead_than_its_lead(path) -> None:
     target, measured = PoseTarget(0.02, 0.1), CHAIN.pose(HOME)
@@ -154,7 +155,7 @@ def test_no_pose_is_sent_before_the_arm_may_move() -> None:
 
 
 # Joint trajectories -------------------------------------------------------------------------------------------------
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(twists, st.booleans(), st.floats(0, 1)), min_size=1, max_size=25))
 def test_every_trajectory_is_finite_rises_in_time_and_ends_at_rest_near_the_arm(path) -> None:
     core, measured = trajectory_core(), HOME.copy()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.kinematics.frame_graph import MOST_FRAMES, STALE_S, FrameGraph
+from tests.examples import examples
 
 
 def pose_of(seed: int) -> np.ndarray:
@@ -20,7 +21,7 @@ def pose_of(seed: int) -> np.ndarray:
     return pose
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=12), st.integers(0, 12))
 def test_frames_are_where_the_chain_of_their_parents_brings_them(parents: list[int], root: int) -> None:
     """A tree of any shape, in which the world has each frame at a place that is drawn; told pair by pair."""

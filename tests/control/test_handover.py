@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.types.command import Decision, Mode, Source
 from tests.control.filter_rig import LIMITS, TICK_NS, Rig, twist
+from tests.examples import examples
 
 TICK_S = TICK_NS / 1e9
 HANDS = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(lambda part: np.array([0.0, 0.0, 0.0, *part]))
@@ -24,7 +25,7 @@ def steps(decisions: list[Decision]) -> np.ndarray:
 
 
 @pytest.mark.long
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(phases=PHASES)
 def test_toggling_the_deadman_never_steps_and_never_mixes(phases):
     """The policy only ever asks to move, the hand only ever to turn: whoever asks for both is two."""

@@ -14,6 +14,7 @@ from robot_stack.control.safety.joint_guard import JointGuard
 from robot_stack.control.safety.limits import JointLimit
 from robot_stack.types.command import Mode
 from tests.control.filter_rig import LIMITS, TICK_NS, Rig, twist
+from tests.examples import examples
 
 JOINTS = tuple(JointLimit(name=f"joint{n}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for n in range(7))
 GUARDED = replace(LIMITS, joints=JOINTS, joint_range_share=0.9)
@@ -39,7 +40,7 @@ class JointedRig(Rig):
         self.joints = self.joints + self.speeds * TICK_NS / 1e9
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(seed=st.integers(0, 1000), push=st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=3).map(np.array))
 def test_no_joint_passes_the_end_of_the_range_it_may_use(seed, push):
     rig = JointedRig(seed)

@@ -11,6 +11,7 @@ from robot_stack.control.kinematics.chain import Chain, ChainJoint, transform_of
 from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 from robot_stack.types.pose import rotate_twist
 from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
+from tests.examples import examples
 
 FR3, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")
 SOLVER = JointMotionSolver(FR3, LIMITS)
@@ -35,7 +36,7 @@ def test_a_slow_twist_is_followed_exactly_in_the_tool_frame(twist: np.ndarray) -
     np.testing.assert_allclose(achieved(HOME, motion.speeds), wanted, atol=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(anywhere, twists)
 def test_speeds_are_finite_and_within_limits_everywhere(angles: np.ndarray, twist: np.ndarray) -> None:
     motion = SOLVER.solve(angles, twist)

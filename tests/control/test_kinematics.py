@@ -16,6 +16,7 @@ from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 from robot_stack.workcell.build_arm import build_chain
 from tests.control.fr3_chain import HOME, MujocoFr3, chain_of, limits_of, robot
+from tests.examples import examples
 
 FR3 = chain_of("fr3_franka")
 FR3_LIMITS = limits_of("fr3_franka")
@@ -27,7 +28,7 @@ def angles_at(share: np.ndarray) -> np.ndarray:
     return FR3_LIMITS.lower + share * (FR3_LIMITS.upper - FR3_LIMITS.lower)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(shares)
 def test_the_fr3_stands_where_mujoco_puts_it(share: np.ndarray) -> None:
     angles = angles_at(share)
@@ -48,7 +49,7 @@ def test_the_simulated_arm_has_the_kinematics_of_the_real_one() -> None:
     assert (shown_pose.rotation * wanted_pose.rotation.inv()).magnitude() < 1e-9
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(shares, st.integers(0, 6))
 def test_a_column_of_the_jacobian_is_what_one_joint_does(share: np.ndarray, joint: int) -> None:
     angles, step = angles_at(share), np.zeros(7)

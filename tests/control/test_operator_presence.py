@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from robot_stack.control.safety.publisher_guard import ABSENT_S
 from robot_stack.types.command import Mode
 from tests.control.filter_rig import MS, Rig
+from tests.examples import examples
 
 
 def attended(rig: Rig, seconds: float) -> None:
@@ -51,7 +52,7 @@ def test_a_run_that_asks_for_nobody_goes_on_alone():
     assert rig.filter.mode is Mode.POLICY
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=3))
 def test_nothing_moves_later_than_the_limit_after_the_last_word(gaps_ticks):
     rig = Rig(operator_required=True)

@@ -20,6 +20,7 @@ from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.command import Command, Decision, Mode, Source
 from tests.control.clearance_arm import TABLE, WIDE, KinematicArm, shipped_body, watched_arm
 from tests.control.filter_rig import LIMITS, Rig, twist
+from tests.examples import examples
 
 pytestmark = pytest.mark.long
 
@@ -47,7 +48,7 @@ def rules(log: list[LoggedTick], limits: SafetyLimits) -> set[str]:
     return {violation.rule for violation in check_log(log, limits)} & {"clearance", "yaw"}
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(("fr3", "ur5e")))
 def test_sampled_distances_are_those_of_the_closed_form_within_what_sampling_costs(seed: int, name: str):
     body = shipped_body(name, half_spaces=(TABLE,), keep_outs=(BOX,))

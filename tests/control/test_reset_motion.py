@@ -28,6 +28,7 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 from tests.control.filter_rig import DOWN, Rig
 from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
+from tests.examples import examples
 
 pytestmark = pytest.mark.long
 
@@ -55,7 +56,7 @@ def drive(rig: Rig, goal: Pose, seconds: float = 30.0, settings: ResetSettings =
     return None
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     st.floats(-0.15, 0.15), st.floats(-0.15, 0.15), st.floats(0.05, 0.2), st.floats(-1.5, 1.5),
 )  # fmt: skip
@@ -151,7 +152,7 @@ def joint_way(name: str, start_rad: np.ndarray, goal_rad: np.ndarray, *, motions
     return None
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.floats(-0.4, 0.4), min_size=6, max_size=6).map(np.array))
 def test_six_joints_go_back_along_their_line(off: np.ndarray) -> None:
     goal = np.array(robot("ur5e").home_rad)
@@ -165,7 +166,7 @@ def test_six_joints_go_back_along_their_line(off: np.ndarray) -> None:
         assert np.abs(aside).max() < 0.02 * length + 0.01
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.floats(-0.3, 0.3), min_size=7, max_size=7).map(np.array))
 def test_seven_joints_bring_the_hand_there_and_the_elbow_stays_near(off: np.ndarray) -> None:
     taught = FR3.pose(HOME)

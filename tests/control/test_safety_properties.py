@@ -12,6 +12,7 @@ from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.reason import Refusal, RefusalKind
 from tests.control.filter_rig import LIMITS, MS, TICK_NS, Rig
+from tests.examples import examples
 
 TEST = Refusal(kind=RefusalKind.SERVICE, text="test")
 
@@ -82,7 +83,7 @@ def switch(rig: Rig, kind: str) -> None:
     }[kind]()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(actions=st.lists(ACTIONS, max_size=25))
 def test_whatever_is_offered_the_decision_is_within_every_limit(actions: list[tuple]):
     rig = Rig().armed()
@@ -96,7 +97,7 @@ def test_whatever_is_offered_the_decision_is_within_every_limit(actions: list[tu
     assert not rig.run(0.2)[-1].command.twist.any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(actions=st.lists(ACTIONS, max_size=25), deadman=st.booleans())
 def test_whatever_came_before_a_lost_device_never_drives_and_in_control_its_loss_is_a_hold(
     actions: list[tuple], deadman: bool
@@ -115,7 +116,7 @@ def test_whatever_came_before_a_lost_device_never_drives_and_in_control_its_loss
         assert decision.mode in (Mode.HOLD, Mode.STOP)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     times=st.lists(st.integers(-(10**10), 10**10), min_size=1, max_size=20),
     motion=entries(5),
@@ -133,7 +134,7 @@ def test_whatever_the_clock_says_the_decision_is_finite_and_not_too_fast(times: 
 
 
 @pytest.mark.long
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(pushes=st.lists(entries(2), min_size=1, max_size=6))
 def test_the_arm_stays_in_box_and_cone_under_any_policy(pushes: list[np.ndarray]):
     rig = Rig().armed()
@@ -147,7 +148,7 @@ def test_the_arm_stays_in_box_and_cone_under_any_policy(pushes: list[np.ndarray]
     assert check_log(rig.log, LIMITS) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(depth=st.floats(0.003, 0.1), push=entries(1, 3))
 def test_from_outside_only_inward_motion_passes(depth: float, push: np.ndarray):
     rig = Rig().armed()

@@ -13,6 +13,7 @@ from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.limits import TIGHTENABLE, SafetyLimits, tightened
 from robot_stack.types.errors import ConfigError
 from tests.control.filter_rig import LIMITS, Rig, twist
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("name", TIGHTENABLE)
@@ -58,7 +59,7 @@ def test_a_limit_changes_only_at_rest_and_then_holds():
     assert check_log(rig.log[begin:], slower) == []
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(share=st.floats(0.05, 1.0), push=st.lists(st.floats(-1, 1), min_size=6, max_size=6).map(np.array))
 def test_under_any_tighter_limits_the_log_proves_them(share: float, push: np.ndarray):
     names = ("max_speed_m_s", "max_rotation_speed_rad_s", "max_acceleration_m_s2", "tilt_cone_rad")

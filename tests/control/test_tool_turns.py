@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.safety.tool_turns import TurnCounter, inside_turn
+from tests.examples import examples
 
 ANGULAR = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(np.array)
 RANGE_RAD, APPROACH_S = 1.0, 0.2
@@ -43,7 +44,7 @@ def test_its_rate_is_that_of_finite_differences(start: np.ndarray, angular: np.n
     assert (after - counter.turn_rad) / step == pytest.approx(rate, abs=1e-4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(angular=ANGULAR, turn=st.floats(-2, 2), x=st.floats(-0.5, 0.5), y=st.floats(-0.5, 0.5))
 def test_it_is_never_lengthened_and_never_faster_than_the_turn_left(
     angular: np.ndarray, turn: float, x: float, y: float
@@ -54,6 +55,23 @@ def test_it_is_never_lengthened_and_never_faster_than_the_turn_left(
     assert rate <= max(RANGE_RAD - turn, 0.0) / APPROACH_S + 1e-9
     assert rate >= -max(RANGE_RAD + turn, 0.0) / APPROACH_S - 1e-9
     np.testing.assert_allclose(inside_turn(allowed, turn, (x, y), RANGE_RAD, APPROACH_S), allowed, atol=1e-12)
+
+
+def test_a_rounded_sum_at_the_end_of_the_range_lets_no_turn_through():
+    angular = np.array([-0.5565758412730432, 0.0, 1.0])  # its tilt turns the tool back, by half of what it spins
+    allowed = inside_turn(angular, RANGE_RAD, (0.5, 0.0), RANGE_RAD, APPROACH_S)
+    assert allowed[0] == angular[0]
+    assert abs(allowed @ [0.5, 0.0, 1.0]) < 1e-12
+
+
+def test_of_many_commands_near_the_end_none_turns_the_tool_further_than_is_left():
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        angular, tilts = random.uniform(-1, 1, 3), tuple(random.uniform(-0.5, 0.5, 2))
+        turn = random.choice((-1, 1)) * random.uniform(0.8, 1.2) * RANGE_RAD
+        rate = float(inside_turn(angular, turn, tilts, RANGE_RAD, APPROACH_S) @ [*tilts, 1.0])
+        assert rate <= max(RANGE_RAD - turn, 0.0) / APPROACH_S + 1e-12
+        assert rate >= -max(RANGE_RAD + turn, 0.0) / APPROACH_S - 1e-12
 
 
 def test_within_the_range_and_on_the_way_back_nothing_changes():

@@ -17,6 +17,7 @@ from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import RobotState
 from tests.control.filter_rig import Rig, joints_at, twist
+from tests.examples import examples
 
 WIDE = SafetyLimits(
     box_min_m=(-3.0, -3.0, -3.0),
@@ -126,7 +127,7 @@ def test_a_slow_late_or_slightly_fast_arm_is_honest(share: float, lag_ms: int):
 
 
 @pytest.mark.long
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_noise_and_rounding_of_encoders_are_honest(seed: int):
     rig = started(StrayRig(), np.zeros(6))

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from tests.control.filter_rig import DOWN, Rig
+from tests.examples import examples
 
 PARTS = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(np.array)
 TWISTS = st.lists(st.floats(-1, 1), min_size=6, max_size=6).map(np.array)
@@ -90,7 +91,7 @@ def test_the_adjoint_throws_a_tool_at_half_a_metre_by_centimetres():
     assert np.linalg.norm(carried_out(rotate_twist(spin, pose.matrix), pose).position_m - pose.position_m) == 0.0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(motion=st.lists(st.floats(-0.1, 0.1), min_size=6, max_size=6).map(np.array), yaw=st.floats(-3, 3))
 def test_the_filter_executes_a_command_alike_in_either_frame(motion, yaw):
     ends = []

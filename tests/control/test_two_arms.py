@@ -16,6 +16,7 @@ from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reason import Fault, FaultKind
 from tests.control.filter_rig import LIMITS, MS, TwoArmRig, twist
+from tests.examples import examples
 
 PUSH = {"left": twist(x=0.1), "right": twist(y=0.1)}
 
@@ -253,7 +254,7 @@ def apply(rig: TwoArmRig, step: tuple) -> None:
          "resume": lambda: rig.filter.resume(rig.now_ns)}[kind]()  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(STEPS, max_size=25))
 def test_whatever_happens_each_arm_is_within_its_limits_and_no_tick_mixes_policy_and_person(steps: list[tuple]):
     rig = TwoArmRig().armed()

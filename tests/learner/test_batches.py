@@ -23,6 +23,7 @@ from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason
+from tests.examples import examples
 from tests.learner.driven import Driven
 from tests.replay.recorded import header_of, small_spec, steps_of
 from tests.replay.synthetic_episodes import FEATURES, arrivals, begin_all, recordings, take, two_handed_spec
@@ -65,7 +66,7 @@ def both(replay: Replay, batches: DeviceBatches, seed: int, **options: Any) -> b
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_batches_are_the_same_while_episodes_features_and_labels_arrive(device: str, choose: st.DataObject) -> None:
     recorded, trunk = choose.draw(recordings(SPEC)), choose.draw(st.booleans())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from robot_stack.replay.frames import FrameTable
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from tests.examples import examples
 from tests.replay.recorded import small_spec, steps_of
 
 SPEC = small_spec()
@@ -40,7 +41,7 @@ def test_without_images_only_the_small_columns_take_memory() -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 12))
 def test_a_walk_stops_at_the_end_of_its_episode(length: int, n_step: int, start: int) -> None:
     start = min(start, length)

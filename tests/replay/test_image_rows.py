@@ -10,6 +10,7 @@ from robot_stack.replay.image_rows import ImageRows
 from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from tests.examples import examples
 from tests.replay.recorded import header_of, small_spec, steps_of
 
 SHAPES = {"front": (9, 8, 3), "wrist": (8, 12, 3)}
@@ -31,7 +32,7 @@ def padded_and_cropped(image: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return np.asarray(wide[top : top + image.shape[0], left : left + image.shape[1]])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 7), st.integers(1, 40), st.integers(0, 2**32))
 def test_shifted_images_are_padded_and_cropped_ones(most: int, batch: int, seed: int) -> None:
     rows, images = filled(5)

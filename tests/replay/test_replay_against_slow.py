@@ -19,6 +19,7 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import Step
+from tests.examples import examples
 from tests.replay.recorded import TASK, header_of
 from tests.replay.slow_replay import (
     SlowEpisode,
@@ -122,7 +123,7 @@ def assert_row_equals_slow(
         np.testing.assert_array_equal(batch.next_images["front"][row], then.images["front"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
     recorded, rule = choose.draw(recordings(SPEC)), choose.draw(RULES)
@@ -158,7 +159,7 @@ def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_no_transition_and_no_chunk_leaves_its_episode(choose: st.DataObject) -> None:
     recorded = choose.draw(recordings(SPEC))
@@ -181,7 +182,7 @@ def test_no_transition_and_no_chunk_leaves_its_episode(choose: st.DataObject) ->
         assert (actions[len(made) :] == -1).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_bootstrap_goes_on_exactly_where_the_task_has_not_ended(choose: st.DataObject) -> None:
     recorded = choose.draw(recordings(SPEC))
@@ -196,7 +197,7 @@ def test_bootstrap_goes_on_exactly_where_the_task_has_not_ended(choose: st.DataO
         assert discount == (0.0 if over else np.float32(0.9))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data(), st.integers(1, 300), st.floats(0, 1))
 def test_the_mix_of_a_batch_is_exact(choose: st.DataObject, size: int, fraction: float) -> None:
     recorded = choose.draw(recordings(SPEC))
@@ -212,7 +213,7 @@ def test_the_mix_of_a_batch_is_exact(choose: st.DataObject, size: int, fraction:
     assert set(rows[wanted:]) <= set(online)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data())
 def test_the_order_of_arrival_leaves_no_trace_in_a_batch(choose: st.DataObject) -> None:
     recorded = choose.draw(recordings(SPEC))
@@ -240,7 +241,7 @@ def assert_same_bytes(first: Batch, second: Batch) -> None:
             assert one.tobytes() == other.tobytes(), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_return_is_the_sum_of_the_sampled_rewards(choose: st.DataObject) -> None:
     recorded, rule, gamma = choose.draw(recordings(SPEC, valid_scores=True)), choose.draw(RULES), choose.draw(GAMMAS)
@@ -264,7 +265,7 @@ def test_return_is_the_sum_of_the_sampled_rewards(choose: st.DataObject) -> None
             assert found == pytest.approx(sum(gamma**k * rewards[key] for k, key in enumerate(behind)), abs=1e-5)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.data())
 def test_a_kill_at_any_point_leaves_no_trace_in_a_batch(choose: st.DataObject) -> None:
     recorded = choose.draw(recordings(SPEC))

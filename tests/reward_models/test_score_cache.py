@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reward_models.interface import Score
 from reward_models.score_cache import ScoreCache
+from tests.examples import examples
 
 
 def key(number: int) -> str:
@@ -88,7 +89,7 @@ def test_a_later_score_of_a_key_takes_the_place_of_an_earlier_one(tmp_path: Path
     assert found(opened(path), 1) == [0.2]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cut=st.integers(0, 400))
 def test_a_file_cut_anywhere_loses_the_last_line_at_most_and_goes_on(
     tmp_path_factory: pytest.TempPathFactory, cut: int
@@ -107,7 +108,7 @@ def test_a_file_cut_anywhere_loses_the_last_line_at_most_and_goes_on(
     assert again.damaged <= cache.damaged <= 1  # a line that lacked its end alone is whole again
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(at=st.integers(0, 10_000), byte=st.integers(0, 255), garbage=st.binary(max_size=30))
 def test_a_damaged_file_gives_right_scores_or_none(
     tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, garbage: bytes

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.teleop.clutch import Clutch
 from robot_stack.types.pose import Pose, rotate_twist
+from tests.examples import examples
 
 FULL = np.array([0.1, 0.1, 0.1, 0.6, 0.6, 0.6])
 TICK_S = 0.02
@@ -44,7 +45,7 @@ def test_closing_the_clutch_moves_nothing_wherever_both_are(handle: Rotation, fo
 
 
 @pytest.mark.long
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(start=ROTATIONS, turn=st.lists(st.floats(-0.05, 0.05), min_size=3, max_size=3))
 def test_the_follower_ends_where_the_handle_was_moved_in_the_base_frame(start: Rotation, turn: list[float]):
     clutch = Clutch(FULL, gain_per_s=5.0)

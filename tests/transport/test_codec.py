@@ -16,6 +16,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeKind, Step
+from tests.examples import examples
 from tests.transport.fake_learner import SPEC, equal_steps, make_header, make_step
 
 SECONDS, AGES = st.floats(0, 1e10), st.floats(0, 1e9)
@@ -29,7 +30,7 @@ def unit(data: st.DataObject) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_a_step_comes_back_bit_for_bit(data: st.DataObject) -> None:
     end = data.draw(st.none() | st.sampled_from(EndReason))
@@ -64,7 +65,7 @@ def test_a_step_comes_back_bit_for_bit(data: st.DataObject) -> None:
 
 
 @given(episode_id=NAMES, kind=st.sampled_from(EpisodeKind), text=TEXTS, at=SECONDS, seed=st.integers(-1, 2**63 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_header_comes_back(episode_id: str, kind: EpisodeKind, text: str, at: float, seed: int) -> None:
     header = make_header(episode_id, kind=kind, actor=text, task=text, started_unix_s=at, seed=seed)
     raw = codec.encode_header(header).SerializeToString()
@@ -72,14 +73,14 @@ def test_a_header_comes_back(episode_id: str, kind: EpisodeKind, text: str, at: 
 
 
 @given(episode_id=NAMES, verdict=st.sampled_from(Verdict), source=st.sampled_from(LabelSource), at=SECONDS, note=TEXTS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_label_comes_back(episode_id: str, verdict: Verdict, source: LabelSource, at: float, note: str) -> None:
     label = Label(episode_id=episode_id, verdict=verdict, source=source, stamp_unix_s=at, note=note)
     assert codec.decode_label(pb.Label.FromString(codec.encode_label(label).SerializeToString())) == label
 
 
 @given(progress=st.floats(0, 1) | st.just(np.nan), success=st.floats(0, 1) | st.just(np.nan), declared=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_a_score_comes_back_with_its_nan(progress: float, success: float, declared: bool) -> None:
     score = LiveScore(episode_id="e", index=4, progress=progress, success=success, declared=declared, version="v")
     back = codec.decode_score(codec.encode_score(score))

@@ -18,6 +18,7 @@ from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import TransportError
 from robot_stack.types.params import Params
+from tests.examples import examples
 from tests.transport.fake_learner import SPEC, FakeLearner, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
@@ -41,7 +42,7 @@ def decode(message: pb.Params, above_version: int = 0) -> Params:
     return bundle.decode_params(message, above_version=above_version, spec_digest=SPEC.digest)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     shape=st.lists(st.integers(0, 4), max_size=3),
     dtype=st.sampled_from([np.float16, np.float32, np.int64, np.bool_]),

@@ -75,9 +75,11 @@ def inside_turn(
     allowed = max(range_rad - side * turn_rad, 0.0) / approach_s
     if outward <= allowed:
         return angular
-    kept = max(side * spin - (outward - allowed), min(side * spin, 0.0))
-    left = side * tilting + kept
-    share = 1.0 if left <= allowed else max(allowed - kept, 0.0) / (side * tilting)
+    excess = outward - allowed
+    if side * spin >= excess:  # the turn about the own axis bears it all
+        return np.array([angular[0], angular[1], spin - side * excess])
+    kept = min(side * spin, 0.0)
+    share = (allowed - kept) / (side * tilting)  # below 1: without spin to take from, tilting alone is too fast
     return np.array([angular[0] * share, angular[1] * share, side * kept])
 
 
