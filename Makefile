@@ -2,6 +2,7 @@
 # make check  the short tests of everything that decides, a minute or two, for every save
 # make test   style, types, imports and pytest, each also a target of its own
 # make thorough  what make test leaves out: more arms, kinds, seeds and trainings; half an hour
+# make search   every property of the tests on new random examples, four times as many; half an hour
 # make faults  42 injected faults, ten minutes; what was measured goes to build/faults.json
 # make tutorials  the commands of docs/tutorials that take minutes, typed one after the other; a quarter of an hour
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
@@ -31,7 +32,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside thorough faults tutorials docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-tasks bench-suites clean
+.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside thorough search faults tutorials docs bench bench-algorithms bench-shaping bench-evidence bench-asking bench-tasks bench-suites clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -175,6 +176,9 @@ pytest-alone: gl $(INSTALLED)
 # hour, one after the other.
 thorough: gl $(INSTALLED)
 	$(BIN)/pytest -m slow $(PYTEST_ARGS)
+
+search: gl $(INSTALLED)
+	EXAMPLES_SHARE=4 $(BIN)/pytest -n $(CORES) --hypothesis-profile=search -m hypothesis $(PYTEST_ARGS)
 
 faults: gl $(INSTALLED)
 	@mkdir -p build
