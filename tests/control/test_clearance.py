@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from robot_stack.control.kinematics.body import DEEP_M, ArmBody, Capsule, HalfSpace, KeepOut
@@ -47,6 +47,7 @@ def distances(clearance: Clearance, arm: KinematicArm, angles: np.ndarray) -> np
 
 @settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10_000), name=st.sampled_from(ARMS))
+@example(seed=315, name="ur5e")
 def test_rates_of_distances_are_those_of_finite_differences(seed: int, name: str):
     rng = np.random.default_rng(seed)
     body, step = surrounded(name), 1e-5
@@ -65,7 +66,8 @@ def test_rates_of_distances_are_those_of_finite_differences(seed: int, name: str
         now = distances(clearance, arm, angles)
         kink = np.abs(after + before - 2.0 * now) > 1e-8  # the nearest point jumps here
         assert kink.mean() < 0.1
-        np.testing.assert_allclose(((after - before) / (2.0 * step))[~kink], by_joint[~kink, joint], atol=1e-4)
+        held = ~kink & (now > -DEEP_M)  # of an axis inside a box the direction alone is told, and nothing moves then
+        np.testing.assert_allclose(((after - before) / (2.0 * step))[held], by_joint[held, joint], atol=1e-4)
 
 
 @settings(max_examples=examples(12), deadline=None)

@@ -19,6 +19,8 @@ import numpy as np
 TURN_RAD = 2.0 * math.pi
 UPSIDE_DOWN = 1e-4
 """With the axis turned over, w^2 + z^2 is zero and a turn about it means nothing."""
+NEGLIGIBLE_RAD_S = 1e-9
+"""A degree in half a year: so little too fast is rounding, for which no tilt is refused."""
 
 
 class TurnCounter:
@@ -73,7 +75,7 @@ def inside_turn(
     side = 1.0 if tilting + spin > 0.0 else -1.0
     outward = side * (tilting + spin)
     allowed = max(range_rad - side * turn_rad, 0.0) / approach_s
-    if outward <= allowed:
+    if outward <= allowed + NEGLIGIBLE_RAD_S:
         return angular
     excess = outward - allowed
     if side * spin >= excess:  # the turn about the own axis bears it all
