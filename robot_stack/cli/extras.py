@@ -12,6 +12,7 @@ EXTRA_OF = {
     "torch": "learner",
     "wandb": "wandb",
     "matplotlib": "learner",
+    "PIL": "learner",
     "mujoco": "sim",
     "rclpy": "ros",
     "viser": "scene",

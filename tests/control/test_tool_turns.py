@@ -46,6 +46,7 @@ def test_its_rate_is_that_of_finite_differences(start: np.ndarray, angular: np.n
 
 @settings(max_examples=examples(200))
 @example(angular=np.array([0.0, 1.0, 1.0]), turn=1.0, x=0.0, y=1e-46)
+@example(angular=np.array([0.0, 1.0, 1.0]), turn=1.0, x=0.0, y=1e-12)
 @given(angular=ANGULAR, turn=st.floats(-2, 2), x=st.floats(-0.5, 0.5), y=st.floats(-0.5, 0.5))
 def test_it_is_never_lengthened_and_never_faster_than_the_turn_left(
     angular: np.ndarray, turn: float, x: float, y: float

@@ -17,8 +17,8 @@ HIDE = """
 from importlib.abc import MetaPathFinder
 class Lacking(MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name.split(".")[0] == LACKING:
-            raise ModuleNotFoundError(f"No module named {LACKING!r}", name=LACKING)
+        if (library := name.split(".")[0]) in LACKING:
+            raise ModuleNotFoundError(f"No module named {library!r}", name=library)
 sys.meta_path.insert(0, Lacking())
 """
 ROBOT = [
@@ -66,7 +66,7 @@ def test_what_runs_on_a_robots_pc_loads_neither_torch_nor_a_simulator() -> None:
     ],
 )
 def test_a_verb_that_needs_more_says_what_to_install(tmp_path: Path, lacking: str, verb: str, extra: str) -> None:
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); LACKING = {lacking!r}{HIDE}"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); LACKING = {(lacking,)!r}{HIDE}"
     code += f"from robot_stack.cli.main import main\nsys.exit(main({verb.split()!r}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
@@ -76,8 +76,18 @@ def test_a_verb_that_needs_more_says_what_to_install(tmp_path: Path, lacking: st
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
 
 
+def test_a_report_without_what_draws_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").touch()
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); LACKING = ('matplotlib', 'PIL'){HIDE}"
+    code += f"from robot_stack.cli.main import main\nsys.exit(main(['report', {str(tmp_path)!r}]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("must be there for `report`; pip install 'robot-stack[learner]'\n")
+
+
 WITHOUT_TORCH = (
-    f"import sys; LACKING = 'torch'{HIDE}"
+    f"import sys; LACKING = ('torch',){HIDE}"
     + """
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.types.errors import ConfigError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from robot_stack.report import write
 from robot_stack.report.plots.run import NAMES
 from robot_stack.types.errors import StoreError
+from tests.conformance.conformance_rig import wait_until
 
 
 @pytest.fixture
@@ -28,28 +30,63 @@ def test_both_processes_have_their_plots() -> None:
 
 def test_a_plot_that_cannot_be_written_is_said_and_no_page_claims_it(own_run: Path) -> None:
     (own_run / "plots").write_text("in the way of a folder")
-    with pytest.raises((StoreError, OSError), match="plots"):
+    with pytest.raises(StoreError, match="plots"):
         write.write_report(own_run)
     assert not (own_run / "report.html").exists()
 
 
-def test_the_other_process_says_which_file_the_disk_refused(own_run: Path) -> None:
-    (own_run / "plots" / "learning.png").mkdir(parents=True)
-    with pytest.raises(StoreError, match=r"learning\.png"):
+@pytest.mark.parametrize("file", ["plots/learning.png", "plots/learner.png", "summary.json", "report.html"])
+def test_either_process_says_which_file_the_disk_refused(file: str, own_run: Path) -> None:
+    (own_run / file).unlink(missing_ok=True)
+    (own_run / file).mkdir(parents=True)
+    with pytest.raises(StoreError, match=re.escape(file)):
         write.write_report(own_run)
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
-    [("raise SystemExit('torn curve')", "torn curve"), ("import os; os.kill(os.getpid(), 9)", "-9")],
+    ("code", "kind", "words"),
+    [
+        ("raise SystemExit('torn curve')", RuntimeError, "torn curve"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            StoreError,
+            "by signal 9, must end by itself; is the memory short",
+        ),
+    ],
 )
-def test_a_broken_drawing_process_is_told_with_its_words(
-    code: str, words: str, own_run: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_broken_drawing_process_is_told(
+    code: str, kind: type[Exception], words: str, own_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write, "DRAWS", (sys.executable, "-c", code))
-    with pytest.raises(RuntimeError, match=words):
+    with pytest.raises(kind, match=words):
         write.write_report(own_run)
     assert not (own_run / "report.html").exists()
+
+
+def test_what_it_warns_of_is_passed_on(
+    own_run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = "import sys; sys.stderr.write('a glyph is missing'); print('{\"drawn\": []}')"
+    monkeypatch.setattr(write, "DRAWS", (sys.executable, "-c", code))
+    assert write.write_report(own_run).exists()
+    assert "a glyph is missing" in capfd.readouterr().err
+
+
+def test_it_stops_drawing_when_its_parent_is_killed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    child = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    code = f"""
+import sys
+from pathlib import Path
+from robot_stack.report import write
+write.DRAWS = (*write.ENDS_WITH_ITS_PARENT, sys.executable, "-c", {child!r})
+with write._drawing(Path("of a run"), ()):
+    print(sys.stdin.read())
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as parent:
+        wait_until(lambda: pid.exists() and pid.read_text() != "", "drawing begins", 30.0)
+        parent.kill()
+    wait_until(lambda: not Path("/proc", pid.read_text()).exists(), "drawing ends", 30.0)
 
 
 def test_no_process_goes_on_drawing_a_run_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,8 @@ def inside_turn(
     if side * spin >= excess:  # the turn about the own axis bears it all
         return np.array([angular[0], angular[1], spin - side * excess])
     kept = min(side * spin, 0.0)
-    share = (allowed - kept) / (side * tilting)  # below 1: without spin to take from, tilting alone is too fast
+    tilt_fits = side * tilting + kept <= allowed + NEGLIGIBLE_RAD_S
+    share = 1.0 if tilt_fits else (allowed - kept) / (side * tilting)
     return np.array([angular[0] * share, angular[1] * share, side * kept])
 
 

@@ -12,6 +12,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+from robot_stack.disk.durable import disk_errors
 from robot_stack.report.plots import control, critic, learning, progress, reward
 from robot_stack.report.plots.style import BLUE, GREEN, GREY, GRID, ORANGE, PURPLE, RED, SUFFIXES, TOLD
 from robot_stack.report.run_folder import RunRecord, read_run
@@ -174,11 +175,10 @@ def main() -> None:
     """Draw the named plots of the run whose folder comes first; say as JSON which, or what prevented it."""
     folder, *names = sys.argv[1:]
     try:
-        answer: dict[str, object] = {"drawn": draw_plots(read_run(Path(folder)), names=names)}
+        with disk_errors("drawing the plots"):
+            answer: dict[str, object] = {"drawn": draw_plots(read_run(Path(folder)), names=names)}
     except StackError as error:
         answer = {"failed": str(error)}
-    except OSError as error:
-        answer = {"failed": f"disk says {error}, must take the plots of {folder}; make room there and try again"}
     print(json.dumps(answer))
 
 
