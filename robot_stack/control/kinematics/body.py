@@ -153,7 +153,7 @@ class ArmBody:
         for name in {name for pair in self.unwatched for name in pair} - set(names):
             yield f"unwatched names {name!r}, must be one of {names}; correct the robot file"
         for space in self.half_spaces:
-            if abs(math.hypot(*space.normal) - 1.0) > 1e-6 or not math.isfinite(space.offset_m):
+            if not abs(math.hypot(*space.normal) - 1.0) <= 1e-6 or not math.isfinite(space.offset_m):
                 yield f"normal of {space.name} is {space.normal}, must have length 1"
         for box in self.keep_outs:
             if not all(math.isfinite(low) and low < high for low, high in zip(box.min_m, box.max_m)):

@@ -119,8 +119,12 @@ class Arbiter:
             self.mode, self.reason = Mode.READY, None
 
     def hold(self, reason: Refusal, *, waiting_for_policy: bool = False) -> None:
-        """Stand still until an operator resumes; do nothing while disarmed, stopped or already holding."""
-        if self.mode in (Mode.READY, *MOVING_MODES):
+        """Stand still until an operator resumes; do nothing while disarmed, stopped or already holding.
+
+        A HOLD that only waits for the policy, and ends by itself or by a deadman, gives way to any other.
+        """
+        gives_way = self.mode is Mode.HOLD and self._waiting_for_policy and not waiting_for_policy
+        if gives_way or self.mode in (Mode.READY, *MOVING_MODES):
             self._let_go()
             for hand in self._hands.values():
                 hand.void()
@@ -159,9 +163,7 @@ class Arbiter:
         if self.mode in (Mode.DISARMED, Mode.STOP):
             return
         fault = self._robot_fault(now_ns)
-        if fault and self.mode is Mode.HOLD:
-            self._waiting_for_policy = False
-        elif fault:
+        if fault:
             self.hold(fault)
         elif self.mode is Mode.HOLD:
             self._leave_policy_hold(now_ns)

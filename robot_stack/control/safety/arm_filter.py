@@ -147,7 +147,7 @@ class ArmFilter:
         if driver is not self._source:
             self._source, self._blend_from, self._blend_start_ns = driver, self._motion.last.copy(), now_ns
         since_ns = now_ns - self._blend_start_ns
-        if since_ns >= self._blend_ns:
+        if since_ns >= self._blend_ns or self._blend_ns <= 0:  # a clock may go back
             return intent.twist
         share = max(0.0, since_ns / self._blend_ns)
         return np.asarray((1.0 - share) * self._blend_from + share * intent.twist)

@@ -9,6 +9,8 @@ Rates are kept in the tcp frame, where the command is followed; position and til
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from robot_stack.config.safety import CAPS
@@ -93,10 +95,12 @@ class MotionShaper:
             self._state, self._R_base_tcp = state, state.T_base_tcp.matrix
             self._turns.watch(state.T_base_tcp.quaternion_xyzw)
         bounded, clamped = self._within(wanted, state, age_s)
-        softened = bounded if state is None else self._soften(bounded, state)
+        softened = bounded if state is None else self._soften(bounded, state, age_s)
         if _differ(softened, bounded):
             clamped.append(Clamp.FORCE)
         bounded, too_fast = self._slow(softened)
+        if too_fast and not self._fits(bounded, state, age_s):  # its halves were not shortened alike
+            bounded = softened * self._share(softened)
         shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
         jerked = not brake
         if dt_s <= 0.0:
@@ -104,12 +108,12 @@ class MotionShaper:
         elif not brake and not self._fits(shaped, state, age_s):
             shaped, jerked = self._step(bounded, dt_s, jerk=False), False
             if not self._fits(shaped, state, age_s):
-                shaped = self._step(self._within(self.last, state, age_s)[0], dt_s, jerk=False)
+                shaped = self._turned(bounded, state, age_s, dt_s)
         names = [*clamped, *too_fast]
         if _differ(shaped, bounded):
             names.append(Clamp.JERK if jerked else Clamp.ACCELERATION)
         if state is not None and norm(state.wrench[:3]) >= self._limits.hard_force_n:
-            shaped = self._soften(shaped, state)
+            shaped = self._soften(shaped, state, age_s)
         if dt_s > 0.0:
             self._acceleration = (shaped - self.last) / dt_s if jerked else np.zeros(6)
         self.last = shaped
@@ -150,10 +154,42 @@ class MotionShaper:
             return angular
         return inside_turn(angular, turns.turn_rad, turns.by_tilt, limits.yaw_range_rad, limits.tilt_approach_s)
 
-    def _soften(self, twist: np.ndarray, state: RobotState) -> np.ndarray:
-        linear = twist[:3]
-        soft = soften_push(linear, state.wrench[:3], self._limits.soft_force_n, self._limits.hard_force_n)
-        return twist if soft is linear else np.concatenate([soft, twist[3:]])
+    def _soften(self, twist: np.ndarray, state: RobotState, age_s: float) -> np.ndarray:
+        """Scale down the push into a contact; where the rest alone would leave the bounds, all of the twist."""
+        linear, force = twist[:3], state.wrench[:3]
+        soft = soften_push(linear, force, self._limits.soft_force_n, self._limits.hard_force_n)
+        if soft is linear:
+            return twist
+        softened = np.concatenate([soft, twist[3:]])
+        push = -float(linear @ force)
+        if push <= 0.0 or self._fits(softened, state, age_s):
+            return softened
+        return twist * max(0.0, -float(soft @ force) / push)
+
+    def _turned(self, target: np.ndarray, state: RobotState | None, age_s: float, dt_s: float) -> np.ndarray:
+        """Brake as the bounds ask for, and go on towards a target within them by the acceleration that is left.
+
+        Between two twists within the bounds all are, because the bounds are convex.
+        """
+        limits, brake = self._limits, self._within(self.last, state, age_s)[0]
+        onward, shares = target - brake, np.ones(6)
+        for half, largest in (
+            (slice(0, 3), limits.max_acceleration_m_s2 * dt_s),
+            (slice(3, 6), limits.max_rotation_acceleration_rad_s2 * dt_s),
+        ):
+            share = _share_of_way(brake[half] - self.last[half], onward[half], largest)
+            if share is None:
+                return self._step(brake, dt_s, jerk=False)
+            shares[half] = share
+        turned: np.ndarray = brake + shares * onward
+        return turned if self._fits(turned, state, age_s) else np.asarray(brake + float(shares.min()) * onward)
+
+    def _share(self, twist: np.ndarray) -> float:
+        """Return by how much a twist has to be shortened as a whole to be no faster than allowed."""
+        limits = self._limits
+        slow = limits.max_speed_m_s / max(norm(twist[:3]), CHANGED)
+        slow_turn = limits.max_rotation_speed_rad_s / max(norm(twist[3:]), CHANGED)
+        return min(1.0, slow, slow_turn)
 
     def _slow(self, twist: np.ndarray) -> tuple[np.ndarray, list[Clamp]]:
         limits = self._limits
@@ -181,6 +217,19 @@ class MotionShaper:
 
     def _fits(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> bool:
         return not self._within(twist, state, age_s)[1]
+
+
+def _share_of_way(start: np.ndarray, way: np.ndarray, largest: float) -> float | None:
+    """Return the largest share, up to 1, by which `start + share * way` is no longer than `largest`.
+
+    None says that `start` is longer already. It is the root of a quadratic equation.
+    """
+    along, size2, left2 = float(start @ way), float(way @ way), largest * largest - float(start @ start)
+    if left2 < 0.0:
+        return None
+    if size2 + 2.0 * along <= left2:
+        return 1.0
+    return (math.sqrt(along * along + size2 * left2) - along) / size2
 
 
 def _differ(a: np.ndarray, b: np.ndarray) -> bool:

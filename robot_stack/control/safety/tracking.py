@@ -29,7 +29,9 @@ LAGS_S = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2)
 WINDOWS_S = (0.2, 0.8)
 """A short one finds what is fast, a long one what is slow."""
 KEPT = 128
-"""Commands and states that are remembered; of a 100 Hz stream more than a second."""
+"""Commands and states that are remembered: of more than a second, since those of faster streams are thinned."""
+APART_NS = 9_000_000
+"""Remembered commands and states are so far apart, the newest aside."""
 WAY = 8
 """Numbers of a commanded way: 3 of translation, 3 of rotation, base frame, and the length of either path."""
 DEAD_S = 0.12
@@ -98,9 +100,13 @@ class TrackingMonitor:
         """
         way = np.zeros(WAY)
         if self._told_ns:
-            way = self._ways[-1] + self._command * ((now_ns - self._told_ns[-1]) / 1e9)
+            way = self._ways[-1] + self._command * (max(0, now_ns - self._told_ns[-1]) / 1e9)
         linear, angular = rotation @ twist[:3], rotation @ twist[3:]
         self._command = np.concatenate([linear, angular, [_size(linear), _size(angular)]])
+        told_ns = self._told_ns
+        if told_ns and (now_ns <= told_ns[-1] or (len(told_ns) > 1 and told_ns[-1] - told_ns[-2] < APART_NS)):
+            now_ns = max(now_ns, told_ns.pop())
+            self._ways.pop()
         self._told_ns.append(now_ns)
         self._ways.append(way)
 
@@ -108,6 +114,8 @@ class TrackingMonitor:
         """Note a state that the arm reports."""
         if not self._seen or not _same(state, self._seen[-1]):
             self._still_ns = state.stamp_ns
+        if len(self._seen) > 1 and self._seen[-1].stamp_ns - self._seen[-2].stamp_ns < APART_NS:
+            self._seen.pop()
         self._seen.append(state)
 
     def fault(self, now_ns: int) -> Refusal | None:
