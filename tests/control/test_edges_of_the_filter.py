@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from robot_stack.control.kinematics.body import HalfSpace
 from robot_stack.control.safety.arm_filter import GuardedArm
@@ -105,6 +106,28 @@ def test_a_fast_wish_near_the_end_of_a_joint_replaces_the_motion_before() -> Non
                 executed, _ = shaper.shape(wish, here, 0.0, 0.01, brake=False)
         beyond += bool(executed[:3] @ fast[:3] < -1e-4 or executed[3:] @ fast[3:] < -1e-3)
     assert beyond == 0
+
+
+@pytest.mark.parametrize("late_ticks", [0, 4, 9])
+@pytest.mark.parametrize("axis", ["rx", "rz"])
+def test_tilt_and_turn_end_within_a_hundredth_of_their_limit_however_late_the_states_are(
+    axis: str, late_ticks: int
+) -> None:
+    rates = {"max_rotation_acceleration_rad_s2": 20.0, "max_rotation_jerk_rad_s3": 1000.0}
+    limits = replace(LIMITS, **rates, tilt_cone_rad=0.35, yaw_range_rad=1.5)
+    shaper, states, turn_rad = MotionShaper(limits), [replace(Rig().state(), stamp_ns=0)], 0.0
+    for tick in range(300):
+        seen = states[max(0, tick - late_ticks)]
+        shaper.watch(seen)
+        age_s = min(tick, late_ticks) * 0.01
+        executed, _ = shaper.shape(twist(**{axis: 1.0}), seen, age_s, 0.01, brake=False)
+        turned = states[-1].T_base_tcp.rotation * Rotation.from_rotvec(executed[3:] * 0.01)
+        turn_rad += executed[5] * 0.01
+        pose = Pose.from_rotation(states[-1].T_base_tcp.position_m, turned)
+        states.append(replace(states[-1], stamp_ns=tick + 1, T_base_tcp=pose))
+    tilt_rad = np.arccos(-states[-1].T_base_tcp.matrix[2, 2])
+    reached, end = (turn_rad, 1.5) if axis == "rz" else (tilt_rad, 0.35)
+    assert end - 0.01 < reached < end + 0.01
 
 
 @pytest.mark.parametrize("what", ["hold key", "second sender", "robot silent"])

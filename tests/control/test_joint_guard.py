@@ -111,5 +111,5 @@ def test_an_arm_that_reports_no_joints_is_not_limited_by_them():
     state = Rig().state()
     guard = JointGuard(LIMITS)
     guard.watch(state)
-    np.testing.assert_array_equal(guard.slowed(twist(x=0.2), state), twist(x=0.2))
+    np.testing.assert_array_equal(guard.slowed(twist(x=0.2), twist(), state, 0.0), twist(x=0.2))
     assert guard.beyond(state) is None

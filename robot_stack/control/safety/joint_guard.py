@@ -40,12 +40,14 @@ class JointGuard:
         if self._names and size > STILL**2:
             self._gain += np.outer(state.joint_speeds_rad_s - self._gain @ moved, moved) / size
 
-    def slowed(self, twist: np.ndarray, state: RobotState) -> np.ndarray:
+    def slowed(self, twist: np.ndarray, last: np.ndarray, state: RobotState, age_s: float) -> np.ndarray:
         """Shorten a twist in its own direction so that no joint moves out faster than its room allows.
 
         Args:
             twist: Shape (6,), m/s and rad/s, tcp frame.
-            state: Where the joints are.
+            last: Twist that was let through before; what it takes of the room since the state is gone.
+            state: Where the joints were.
+            age_s: Age of the state.
 
         Returns:
             Shape (6,).
@@ -53,7 +55,10 @@ class JointGuard:
         if not self._names:
             return twist
         speeds = self._gain @ (twist / self._scale)
-        room = np.where(speeds > 0, self._soft[:, 1] - state.joints_rad, state.joints_rad - self._soft[:, 0])
+        since = self._gain @ (last / self._scale) * age_s
+        up = self._soft[:, 1] - state.joints_rad - np.maximum(since, 0.0)
+        down = state.joints_rad - self._soft[:, 0] + np.minimum(since, 0.0)
+        room = np.where(speeds > 0, up, down)
         allowed = np.minimum(np.maximum(room, 0.0) / self._approach_s, self._max_speed)
         wanted = np.abs(speeds)
         fast = wanted > np.maximum(allowed, 1e-6)

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from robot_stack.config.safety import CAPS
+from robot_stack.control.kinematics.posed_arm import cross
 from robot_stack.control.safety.bounds import (
     inside_box,
     inside_cone,
@@ -81,7 +82,7 @@ class MotionShaper:
         Args:
             wanted: Shape (6,), m/s and rad/s, tcp frame, finite.
             state: Newest state; without one, only braking is possible.
-            age_s: Its age; the position is carried forward by that much.
+            age_s: Its age; where the arm is by now is carried forward by that much.
             dt_s: Since the previous tick.
             brake: The arm shall stop, by the shortest way: without the jerk limit, and straight towards `wanted`. From
                 within the bounds that ends within them: it takes a quarter of the room that the approach leaves.
@@ -127,18 +128,19 @@ class MotionShaper:
         velocity, turn = rotation @ twist[:3], rotation @ twist[3:]
         position = state.T_base_tcp.position_m + rotation @ self.last[:3] * age_s
         linear = inside_box(velocity, position, self._low_m, self._high_m, limits.approach_s)
-        angular = inside_cone(turn, rotation[:, 2], limits.tilt_cone_rad, limits.tilt_approach_s)
+        tool = rotation[:, 2] + cross(rotation @ self.last[3:], rotation[:, 2]) * age_s
+        angular = inside_cone(turn, tool / norm(tool), limits.tilt_cone_rad, limits.tilt_approach_s)
         names: list[Clamp] = []
         if _differ(linear, velocity):
             names.append(Clamp.WORKSPACE)
         if _differ(angular, turn):
             names.append(Clamp.TILT)
         bounded = np.concatenate([linear @ rotation, angular @ rotation]) if names else twist  # v @ R is R.T v
-        turned = self._within_turn(bounded[3:])
+        turned = self._within_turn(bounded[3:], age_s)
         if _differ(turned, bounded[3:]):
             names.append(Clamp.YAW)
             bounded = np.concatenate([bounded[:3], turned])
-        within = self.joints.slowed(bounded, state)
+        within = self.joints.slowed(bounded, self.last, state, age_s)
         if _differ(within, bounded):
             names.append(Clamp.JOINTS)
             bounded = within
@@ -148,11 +150,13 @@ class MotionShaper:
             bounded = clear
         return bounded, names
 
-    def _within_turn(self, angular: np.ndarray) -> np.ndarray:
-        limits, turns = self._limits, self._turns
+    def _within_turn(self, angular: np.ndarray, age_s: float) -> np.ndarray:
+        limits, turns, last = self._limits, self._turns, self.last
         if limits.yaw_range_rad >= CAPS["yaw_range_rad"]:
             return angular
-        return inside_turn(angular, turns.turn_rad, turns.by_tilt, limits.yaw_range_rad, limits.tilt_approach_s)
+        rate = float(last[5]) + turns.by_tilt[0] * float(last[3]) + turns.by_tilt[1] * float(last[4])
+        turn_rad = turns.turn_rad + rate * age_s
+        return inside_turn(angular, turn_rad, turns.by_tilt, limits.yaw_range_rad, limits.tilt_approach_s)
 
     def _soften(self, twist: np.ndarray, state: RobotState, age_s: float) -> np.ndarray:
         """Scale down the push into a contact; where the rest alone would leave the bounds, all of the twist."""
