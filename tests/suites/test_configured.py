@@ -25,6 +25,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.settings import hindsight_of, learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.processes.table import cell_processes, process_table
+from robot_stack.report.run_folder import read_run
 from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
@@ -303,6 +304,8 @@ def test_learner_clones_the_expert_and_trains_online_on_it(tmp_path: Path, sim: 
     assert kinds == [EpisodeKind.DEMO] * demos + [EpisodeKind.ONLINE] * online
     assert demos == 3
     assert 3 <= online <= 6  # on a busy machine the actor is told late that there are enough, and makes more
+    record = read_run(tmp_path / "run")  # with verdicts that arrived after a row was written, as the run ended
+    rows = [*record.episodes(EpisodeKind.DEMO), *record.episodes(EpisodeKind.ONLINE)]
     assert all(row.truth for row in rows[:demos])
     assert {row.end for row in rows} <= {EndReason.SUCCESS, EndReason.TIMEOUT}
     assert [row.truth for row in rows] == [row.end is EndReason.SUCCESS for row in rows]
