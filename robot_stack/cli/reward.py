@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robot_stack.cli.run_folder import RUNS, find_folder, say_progress
-from robot_stack.disk.durable import write_durable
+from robot_stack.disk.durable import check_writable, write_durable
 from robot_stack.replay.layout import StorePaths
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
@@ -68,10 +68,14 @@ def _eval(
                 "--robustness is of recorded episodes or a run's model, must be of synthetic ones and a "
                 "kind of model: nothing that is recorded can vary; add --generated, and name a kind"
             )
-        return _robustness(wanted, episodes, seed, out or _place(None, model, "robustness"), as_json=as_json)
+        table = out or _place(None, model, "robustness")
+        check_writable(table)
+        return _robustness(wanted, episodes, seed, table, as_json=as_json)
     folder = None if generated else _folder_of(name or "")
-    found = _evaluated(folder, wanted, episodes, seed)
     path = out or _place(folder, model)
+    for file in _files(path):
+        check_writable(file)
+    found = _evaluated(folder, wanted, episodes, seed)
     judged = "Reward model" if model is None else f"Reward model {model}"
     where = "on synthetic episodes" if folder is None else f"on {folder.resolve().name}"
     result, page = _write(path, found, f"{judged} {where}")
@@ -142,6 +146,14 @@ def _place(folder: Path | None, model: str | None, what: str = "eval") -> Path:
     return Path(name) if folder is None else folder / name
 
 
+def _files(path: Path) -> tuple[Path, Path, Path]:
+    """Return where figures, table and page go if the figures go to `path`."""
+    table, page = path.with_suffix(".csv"), path.with_suffix(".html")
+    if path in (table, page):
+        raise ConfigError(f"--out is {path}, must be another file than table and page beside it; let it end in .json")
+    return path, table, page
+
+
 def _wanted(model: str | None, settings: Path | None, every: int | None) -> Wanted | Path | None:
     """Return the model that is meant, or the folder of the run whose own it is; None is the usual one."""
     from robot_stack.learner.reward.judged_model import Wanted, check_name, read_settings
@@ -185,12 +197,12 @@ def _write(path: Path, found: Evaluated, title: str) -> tuple[dict[str, Any], Pa
     from reward_models.evaluate.document import document, table
     from robot_stack.report.reward_page import write_reward_page
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    figures, rows, page = _files(path)
     result = document(found.report, fit_s=found.fit_s)
-    for file, text in ((path, json.dumps(result, indent=2) + "\n"), (path.with_suffix(".csv"), table(found.report))):
+    for file, text in ((figures, json.dumps(result, indent=2) + "\n"), (rows, table(found.report))):
         write_durable(file, text)
     page = write_reward_page(
-        path.with_suffix(".html"), found.report, found.episodes, title=title, fit_s=found.fit_s, left_out=found.left_out
+        page, found.report, found.episodes, title=title, fit_s=found.fit_s, left_out=found.left_out
     )
     return result, page
 

@@ -71,6 +71,23 @@ def write_durable(path: Path, content: bytes | memoryview | str, *, mode: int = 
     sync_directory(path.parent)
 
 
+def check_writable(path: Path) -> None:
+    """Check that a file can be written at `path`, before the hours of work are done that it is for.
+
+    What is there stays; its folder is made if there is none.
+
+    Raises:
+        StoreError: If it is a folder, or the disk refuses; names the file.
+    """
+    with disk_errors(f"a trial of writing {path}"):
+        if path.is_dir():
+            raise StoreError(f"{path} is a folder, must be a file; name one in it")
+        make_durable(path.parent)
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+        partial.touch(exist_ok=False)
+        partial.unlink()
+
+
 def create_durable(path: Path, content: bytes, *, mode: int) -> None:
     """Make the file `path` unless there is one: nobody ever sees half of it, and of two makers one wins.
 

@@ -149,6 +149,22 @@ def test_too_few_synthetic_episodes_are_refused_before_anything_is_made(
     assert cheap == []
 
 
+@pytest.mark.parametrize("words", [[], ["--robustness"]])
+@pytest.mark.parametrize("place", ["folder", "file/x.json", "n" * 300, "folder/page.html"])
+def test_a_place_that_figures_cannot_go_to_is_refused_before_anything_is_fitted(
+    cheap: list[int], tmp_path: Path, words: list[str], place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Minutes of fitting ended in IsADirectoryError, and the figures were gone."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    if place.endswith(".html"):
+        place = place if not words else "folder"
+    assert main(["reward", "eval", "--generated", *words, "--out", str(tmp_path / place)]) == 1
+    assert f"{tmp_path / place}"[:60] in capsys.readouterr().err
+    assert cheap == []
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "file", tmp_path / "folder"]
+
+
 def test_table_of_robustness_has_a_row_as_soon_as_it_is_measured(
     cheap: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
