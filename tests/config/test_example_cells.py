@@ -24,6 +24,7 @@ DOCS = config_root().parent / "docs"
 every_example = pytest.mark.parametrize("name", EXAMPLES)
 
 
+@pytest.mark.long
 @every_example
 def test_it_resolves_by_the_name_of_its_cell_and_is_saved_as_it_is(name: str, tmp_path: Path) -> None:
     resolved = load_run(run_of_cell(name))

@@ -151,6 +151,7 @@ def test_every_pattern_of_a_shipped_kind_is_said_in_words() -> None:
     assert all(re.search(pattern, example.split(" ")[0]) for pattern, (_, example) in WORDS.items())
 
 
+@pytest.mark.long
 @given(st.text(max_size=60))
 def test_any_text_gives_a_value_or_a_mistake_but_never_another_error(text: str) -> None:
     mistakes: list[Mistake] = []

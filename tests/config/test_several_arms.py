@@ -179,6 +179,7 @@ def test_mistakes_name_the_arm_and_its_place(override: str, message: str, root: 
     assert any(message in line for line in refusal(root, override))
 
 
+@pytest.mark.long
 def test_a_saved_run_with_two_arms_reads_back_the_same(root: Path, tmp_path: Path) -> None:
     resolved = load_run("two_arm_insert", ["robots.left.tcp_frame=left_tcp"], root)
     path = tmp_path / "resolved.yaml"

@@ -56,6 +56,7 @@ def test_the_schemas_on_disk_are_those_of_the_models() -> None:
         assert (config_root() / "schema" / name).read_text() == text, "run robot_stack.config.schema.write_schemas"
 
 
+@pytest.mark.long
 def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
     assert {path.name: path.read_text() for path in write_schemas(tmp_path)} == schema_texts()
 

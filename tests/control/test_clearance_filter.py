@@ -109,6 +109,7 @@ def test_limits_of_an_older_log_have_no_body():
     assert limits_from(plain) == LIMITS
 
 
+@pytest.mark.long
 def test_the_turn_of_the_tool_is_cut_at_its_range_and_says_so():
     limits = replace(LIMITS, yaw_range_rad=1.0)
     rig = Rig(limits).armed()
@@ -121,6 +122,7 @@ def test_the_turn_of_the_tool_is_cut_at_its_range_and_says_so():
     assert abs(turned(rig)) < 0.5
 
 
+@pytest.mark.long
 def test_two_whole_turns_are_counted_and_have_to_be_undone():
     rig = Rig(replace(LIMITS, yaw_range_rad=7.0)).armed()
     rig.policy = twist(rz=1.0)

@@ -50,6 +50,7 @@ def test_another_wish_is_followed_also_while_the_arm_glides_into_a_wall(wish: tu
     assert rig.pose.position_m[0] <= LIMITS.box_max_m[0] + 1e-6
 
 
+@pytest.mark.long
 def test_after_any_glide_into_a_wall_the_next_wish_along_it_is_followed() -> None:
     random = np.random.default_rng(0)
     for _ in range(30):
@@ -82,6 +83,7 @@ def test_a_hard_contact_at_the_floor_throws_no_arm_through_it() -> None:
     assert rig.pose.position_m[2] > -1e-4
 
 
+@pytest.mark.long
 def test_a_fast_wish_near_the_end_of_a_joint_replaces_the_motion_before() -> None:
     random = np.random.default_rng(1)
     ends = tuple(JointLimit(name=f"j{i}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for i in range(7))
@@ -198,6 +200,7 @@ def judged(rate_hz: int, states_every: int, speed_m_s: float, measured: float = 
 RATES = [(50, 1), (100, 1), (250, 1), (250, 5), (500, 1), (500, 5), (700, 7), (1000, 1), (1000, 10)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rate_hz", "states_every"), RATES)
 def test_at_every_rate_an_honest_arm_is_left_alone(rate_hz: int, states_every: int) -> None:
     assert all(judged(rate_hz, states_every, speed) is None for speed in (0.05, 0.25))

@@ -40,6 +40,7 @@ class JointedRig(Rig):
         self.joints = self.joints + self.speeds * TICK_NS / 1e9
 
 
+@pytest.mark.long
 @settings(max_examples=examples(8), deadline=None)
 @given(seed=st.integers(0, 1000), push=st.lists(st.floats(-0.2, 0.2), min_size=3, max_size=3).map(np.array))
 def test_no_joint_passes_the_end_of_the_range_it_may_use(seed, push):
@@ -52,6 +53,7 @@ def test_no_joint_passes_the_end_of_the_range_it_may_use(seed, push):
     assert check_log(rig.log, GUARDED) == []
 
 
+@pytest.mark.long
 def test_it_slows_before_the_end_names_the_cut_and_lets_the_arm_back():
     rig = JointedRig()
     rig.gain = np.zeros((7, 6))

@@ -77,6 +77,7 @@ WALL_CLOCK = {"console.py": ["time.time"] * 7, "doctor.py": ["time.time"], "shar
 how old files are."""
 
 
+@pytest.mark.long
 def test_no_wall_clock_and_no_endless_queue_between_safety_and_the_motors() -> None:
     forbidden = ("time.time", "KEEP_ALL")
     assert uses_of(forbidden, "age = time.time() - stamp") == ["time.time"]

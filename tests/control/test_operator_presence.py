@@ -52,6 +52,7 @@ def test_a_run_that_asks_for_nobody_goes_on_alone():
     assert rig.filter.mode is Mode.POLICY
 
 
+@pytest.mark.long
 @settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=3))
 def test_nothing_moves_later_than_the_limit_after_the_last_word(gaps_ticks):

@@ -184,6 +184,7 @@ def test_the_tool_is_tilted_no_further_than_the_cone(axis: int, way: float):
     assert tilt == pytest.approx(LIMITS.tilt_cone_rad, abs=0.01), "it was tilted so far, and no further"
 
 
+@pytest.mark.long
 def test_a_limit_of_exactly_zero_is_a_limit():
     rig = Rig(SafetyLimits(box_min_m=(-1.0, -1.0, 0.0), box_max_m=(0.0, 1.0, 1.0))).armed()
     rig.policy = np.array([1.0, 0, 1.0, 0, 0, 0])

@@ -59,6 +59,7 @@ def test_a_limit_changes_only_at_rest_and_then_holds():
     assert check_log(rig.log[begin:], slower) == []
 
 
+@pytest.mark.long
 @settings(max_examples=examples(8), deadline=None)
 @given(share=st.floats(0.05, 1.0), push=st.lists(st.floats(-1, 1), min_size=6, max_size=6).map(np.array))
 def test_under_any_tighter_limits_the_log_proves_them(share: float, push: np.ndarray):

@@ -223,6 +223,7 @@ def test_encoder_is_built_between_episodes_and_never_in_a_tick(trunk: EmbeddedTr
     assert not np.array_equal(policy.act(observation_of(0), deterministic=True), before)
 
 
+@pytest.mark.long
 def test_noise_only_where_it_is_asked_for(trunk: EmbeddedTrunk) -> None:
     policy, source, _ = _live()
     source.fresh = _params(trunk, 1, seed=1)

@@ -70,6 +70,7 @@ def test_exploring_actions_differ_from_each_other_and_repeat_with_the_seed() -> 
     assert np.array_equal(actions[0], again.act(observation(), deterministic=False))
 
 
+@pytest.mark.long
 def test_newer_parameters_take_effect_at_the_next_action() -> None:
     _, _, params = learned()
     policy = ActingPolicy(SPEC, params, seed=0)

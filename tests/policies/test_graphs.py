@@ -51,6 +51,7 @@ def test_recorded_updates_are_the_updates_to_the_bit() -> None:
     assert_same(plain, recorded)
 
 
+@pytest.mark.long
 def test_layers_of_rlpd_are_recorded_too() -> None:
     settings: dict[str, Any] = {"layers": "rlpd", "head": 0, "critic_subset": 4, "subset_mean": True}
     plain, recorded = (learner(recorded=each, **settings) for each in (False, True))
@@ -81,6 +82,7 @@ def test_contrast_is_part_of_a_recording_for_each_weight_and_a_fading_imitation_
     assert_same(plain, recorded)
 
 
+@pytest.mark.long
 def test_metrics_stay_as_they_are_when_the_next_update_runs() -> None:
     made = learner(recorded=True, critic_actor_ratio=1)
     for number in range(WARM_UP + 1):

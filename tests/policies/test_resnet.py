@@ -75,6 +75,7 @@ def test_pixels_are_normalised_with_the_means_of_imagenet() -> None:
     np.testing.assert_allclose(seen[0][0, :, 5, 5].numpy(), expected, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_weights_of_the_file_are_those_of_the_trunk(tmp_path: Path) -> None:
     path = resnet_file(tmp_path)
     trunk = make_resnet("resnet10", SHAPES, ResNetConfig(weights=str(path)), seed=0)
@@ -82,6 +83,7 @@ def test_weights_of_the_file_are_those_of_the_trunk(tmp_path: Path) -> None:
         assert torch.equal(trunk.state_dict()[f"backbone.{name}"], tensor)
 
 
+@pytest.mark.long
 def test_one_changed_weight_changes_the_identity(tmp_path: Path) -> None:
     tensors = load_file(resnet_file(tmp_path))
     tensors["stages.3.0.norm2.bias"][7] += 1e-6
@@ -100,6 +102,7 @@ def test_place_of_the_file_does_not_change_the_identity(tmp_path: Path) -> None:
     assert first == again
 
 
+@pytest.mark.long
 def test_random_weights_are_decided_by_the_seed_and_leave_the_global_one_alone() -> None:
     config = ResNetConfig(trained=True)
     torch.manual_seed(3)
@@ -128,6 +131,7 @@ def test_identity_of_a_trained_trunk_stays_while_it_learns(tmp_path: Path) -> No
     assert trunk.identity == before
 
 
+@pytest.mark.long
 def test_trained_trunk_reaches_the_actor_without_its_file(tmp_path: Path) -> None:
     trunk = tiny_trunk("resnet10", tmp_path, trained=True)
     (tmp_path / "resnet10-0.safetensors").unlink()

@@ -130,12 +130,14 @@ def test_training_lowers_its_loss_and_freezes_the_trunk() -> None:
     assert not any(parameter.requires_grad for parameter in made.parameters())
 
 
+@pytest.mark.long
 def test_training_is_decided_by_its_seed() -> None:
     short = QUICK.model_copy(update={"steps": 3})
     first, again, other = (fit_trunk([demo(0)], SHAPES, short, seed=seed).identity for seed in (0, 0, 1))
     assert first == again != other
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in EmbeddedConfig.model_fields if name not in REFIT])
 def test_every_setting_changes_the_trunk(name: str) -> None:
     base = EmbeddedConfig(steps=4, batch=8)
@@ -146,6 +148,7 @@ def test_every_setting_changes_the_trunk(name: str) -> None:
     assert first != other
 
 
+@pytest.mark.long
 def test_a_refit_has_steps_of_its_own_and_the_first_fit_none_of_it() -> None:
     base = EmbeddedConfig(steps=4, batch=8)
     asked = base.model_copy(update={"refit_at": (3,), "refit_steps": 7})

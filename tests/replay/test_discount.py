@@ -132,6 +132,7 @@ def worth_of_the_beginning(rule: RewardRule, gamma: float) -> np.ndarray:
     return np.asarray(q[0] - q[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mastered", [2, 10])
 def test_at_a_low_discount_the_beginning_pays_only_if_shaping_keeps_the_final_one(mastered: int) -> None:
     gamma = ALPHA ** (1 / mastered)

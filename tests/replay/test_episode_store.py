@@ -87,6 +87,7 @@ def assert_as_by_zarr(episode: Path, place: Path) -> None:
         assert ours == wanted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("actions", [0, 1, 10, 25])
 def test_what_is_written_is_what_zarr_writes_to_the_byte(tmp_path: Path, actions: int) -> None:
     with store_at(tmp_path / "store") as store:

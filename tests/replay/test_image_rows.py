@@ -32,6 +32,7 @@ def padded_and_cropped(image: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return np.asarray(wide[top : top + image.shape[0], left : left + image.shape[1]])
 
 
+@pytest.mark.long
 @settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 7), st.integers(1, 40), st.integers(0, 2**32))
 def test_shifted_images_are_padded_and_cropped_ones(most: int, batch: int, seed: int) -> None:
