@@ -246,6 +246,8 @@ def test_the_age_of_a_state_is_bridged_by_what_was_let_through():
         ({"keep_outs": (KeepOut(name="press", min_m=(0.0, 0.0, 0.0), max_m=(1.0, 0.0, 1.0)),)}, "press"),
         ({"capsules": (Capsule(name="a", link=9, from_m=(0, 0, 0), to_m=(0, 0, 0), radius_m=0.1),)}, "link"),
         ({"capsules": (Capsule(name="a", link=1, from_m=(0, 0, 0), to_m=(0, 0, 0), radius_m=0.0),)}, "radius"),
+        ({"base_in_cell": ((float("nan"),) * 4,) * 4}, "base_in_cell"),
+        ({"axes": ((0.0, 0.0, 2.0),) * 7}, "axis 0"),
     ],
 )
 def test_a_body_that_does_not_fit_together_is_refused_in_words(change: dict, word: str):

@@ -66,9 +66,11 @@ def test_what_cannot_be_is_left_out() -> None:
     graph = FrameGraph()
     far, broken = pose_of(1), pose_of(1)
     far[0, 3], broken[0, 3] = 1e300, math.nan
+    flat, mirrored, sheared = pose_of(1), pose_of(1), pose_of(1)
+    flat[:3, :3], mirrored[:3, 0], sheared[3, 0] = 0.0, -mirrored[:3, 0], 1.0
     for frame, parent, pose in (
         ("a", "a", pose_of(1)), ("", "base", pose_of(1)), ("b", "", pose_of(1)), ("c", "base", far),
-        ("d", "base", broken),
+        ("d", "base", broken), ("e", "base", flat), ("base", "f", flat), ("g", "base", mirrored), ("h", "base", sheared),
     ):  # fmt: skip
         graph.hang(frame, parent, pose, math.inf)
     assert graph.seen_from("base", 0.0) == {}

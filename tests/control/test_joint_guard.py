@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.joint_guard import JointGuard
 from robot_stack.control.safety.limits import JointLimit
+from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.command import Mode
 from tests.control.filter_rig import LIMITS, TICK_NS, Rig, twist
 from tests.examples import examples
@@ -115,3 +116,17 @@ def test_an_arm_that_reports_no_joints_is_not_limited_by_them():
     guard.watch(state)
     np.testing.assert_array_equal(guard.slowed(twist(x=0.2), twist(), state, 0.0), twist(x=0.2))
     assert guard.beyond(state) is None
+
+
+def test_how_joints_follow_is_still_known_after_a_limit_is_lowered():
+    """A guard that begins anew has nothing to stop the first motion by."""
+    rig = JointedRig()
+    rig.gain = np.zeros((7, 6))
+    rig.gain[3, 0] = 8.0
+    shaper = MotionShaper(GUARDED)
+    shaper.watch(replace(rig.state(), twist=twist(x=0.1), joint_speeds_rad_s=rig.gain @ twist(x=0.1)))
+    shaper.limit(replace(GUARDED, max_speed_m_s=0.1))
+    rig.joints = np.full(7, SOFT_RAD)
+    for _ in range(100):
+        motion, _ = shaper.shape(twist(x=0.1), rig.state(), 0.0, TICK_NS / 1e9, brake=False)
+    np.testing.assert_allclose(motion, 0.0, atol=1e-9)

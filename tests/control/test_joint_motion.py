@@ -84,6 +84,17 @@ def test_while_the_tcp_moves_the_elbow_goes_home_without_moving_the_tcp() -> Non
     assert (motion.speeds - free.solve(angles, wanted).speeds) @ (HOME - angles) > 0.0
 
 
+@pytest.mark.parametrize("joint", range(7))
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_the_elbows_way_home_stops_no_motion_of_a_joint_at_its_end(joint: int, side: str) -> None:
+    """By hand guiding a joint comes to its exact end; the pull home pushed it outward, and no way of the TCP was left."""
+    angles = HOME.copy()
+    angles[joint] = getattr(LIMITS, side)[joint]
+    free = JointMotionSolver(FR3, JointLimits(lower=LIMITS.lower, upper=LIMITS.upper, speed=LIMITS.speed, home=angles))
+    for twist in 0.02 * np.vstack([np.eye(6), -np.eye(6)]):
+        assert SOLVER.solve(angles, twist).share >= free.solve(angles, twist).share - 1e-9
+
+
 def test_a_creeping_tcp_has_a_creeping_elbow() -> None:
     motion = SOLVER.solve(HOME + 0.4, np.array([1e-6, 0, 0, 0, 0, 0]))
     assert np.abs(motion.speeds).max() < 1e-4

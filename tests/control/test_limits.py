@@ -7,7 +7,7 @@ import math
 import pytest
 
 from robot_stack.config.safety import CAPS
-from robot_stack.control.safety.limits import MAY_BE_ZERO, SafetyLimits
+from robot_stack.control.safety.limits import MAY_BE_ZERO, JointLimit, SafetyLimits
 from robot_stack.types.errors import ConfigError
 
 BOX = {"box_min_m": (-0.2, -0.2, 0.0), "box_max_m": (0.2, 0.2, 0.3)}
@@ -38,3 +38,18 @@ def test_a_box_must_be_finite_and_rising(low: float):
 
 def test_zero_is_a_fine_corner_of_a_box():
     assert SafetyLimits(**BOX).box_min_m[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "speed"),
+    [(math.nan, 1.0, 1.0), (-1.0, math.inf, 1.0), (1.0, 1.0, 1.0), (-1.0, 1.0, 0.0), (-1.0, 1.0, math.nan)],
+)
+def test_a_joint_must_have_a_finite_range_and_speed(low: float, high: float, speed: float):
+    with pytest.raises(ConfigError, match="joint elbow is"):
+        SafetyLimits(**BOX, joints=(JointLimit(name="elbow", min_rad=low, max_rad=high, max_speed_rad_s=speed),))
+
+
+@pytest.mark.parametrize("zero", [(0.0, 0.0, 0.0, 0.0), (math.nan, 0.0, 0.0, 1.0), (1.0, 1.0, 0.0, 0.0)])
+def test_the_zero_of_the_turn_must_be_a_quaternion(zero: tuple[float, float, float, float]):
+    with pytest.raises(ConfigError, match="yaw_zero_xyzw is"):
+        SafetyLimits(**BOX, yaw_zero_xyzw=zero)

@@ -70,11 +70,13 @@ def test_a_second_hand_on_one_of_two_arms_is_named_by_its_topic_and_holds_both()
 def test_the_robots_side_stands_still_between_two_safety_processes():
     watchdog = OutputWatchdog(0.05)
     assert watchdog.offer(PUSH, 100 * MS, 100 * MS, session="safety-a", mode=Mode.POLICY) is None
+    assert watchdog.offer_gripper(1.0, 101 * MS, 101 * MS, session="safety-a") is None
     assert watchdog.twist(101 * MS).any()
     assert "safety/cmd has two senders" in str(
         watchdog.offer(PUSH, 102 * MS, 102 * MS, session="safety-b", mode=Mode.POLICY)
     )
     assert not watchdog.twist(103 * MS).any()
+    assert watchdog.gripper is None
     assert "safety-b" in str(watchdog.contested(103 * MS))
     assert watchdog.offer(PUSH, 1150 * MS, 1150 * MS, session="safety-a", mode=Mode.POLICY) is None
     assert watchdog.twist(1151 * MS).any()

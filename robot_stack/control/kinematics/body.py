@@ -142,6 +142,13 @@ class ArmBody:
             yield f"names of capsules are {names}, must be unique; rename one"
         if len(self.axes) != len(self.origins):
             yield f"body has {len(self.origins)} joints and {len(self.axes)} axes, must have as many"
+        places = {"base_in_cell": self.base_in_cell} | {f"origin {i}": each for i, each in enumerate(self.origins)}
+        for place, rows in places.items():
+            if not all(math.isfinite(number) for row in rows for number in row):
+                yield f"{place} is {rows}, must be finite; correct the robot file or where the base stands"
+        for i, axis in enumerate(self.axes):
+            if not abs(math.hypot(*axis) - 1.0) <= 1e-6:
+                yield f"axis {i} is {axis}, must have length 1"
         if not 0.0 <= self.margin_m <= LARGEST_MARGIN_M:
             yield f"margin_m is {self.margin_m}, must be within 0 to {LARGEST_MARGIN_M}"
         for capsule in self.capsules:

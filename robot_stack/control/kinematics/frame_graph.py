@@ -10,6 +10,8 @@ import numpy as np
 MOST_FRAMES = 1000
 """Further ones are left out once the stale ones are dropped: a name that counts up would fill the memory."""
 FARTHEST_M = 1e4
+SKEWED = 1e-3
+"""Largest error of a rotation matrix against its own inverse; single precision has a thousandth of it."""
 STALE_S = 1.0
 """A moving frame that nobody has told for so long is not where it was."""
 
@@ -37,7 +39,7 @@ class FrameGraph:
             pose: T_parent_frame, shape (4, 4).
             heard_s: When it was told, by a clock that only goes on; infinity of one that never moves.
         """
-        if not frame or not parent or frame == parent or not (np.abs(pose) < FARTHEST_M).all():
+        if not frame or not parent or frame == parent or not _is_pose(pose):
             return
         link = _Link(parent, pose, heard_s)
         if frame not in self._links and len(self._links) >= MOST_FRAMES:
@@ -69,3 +71,14 @@ class FrameGraph:
             pose, name = link.pose @ pose, link.parent
             passed.add(name)
         return name, pose
+
+
+def _is_pose(matrix: np.ndarray) -> bool:
+    """Return whether a matrix (4, 4) turns and moves without stretching or mirroring, and is of this world."""
+    rotation = matrix[:3, :3]
+    return bool(
+        (np.abs(matrix) < FARTHEST_M).all()
+        and (matrix[3] == (0.0, 0.0, 0.0, 1.0)).all()
+        and (np.abs(rotation @ rotation.T - np.eye(3)) < SKEWED).all()
+        and np.linalg.det(rotation) > 0.0
+    )

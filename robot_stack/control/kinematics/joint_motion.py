@@ -99,13 +99,24 @@ class JointMotionSolver:
             pull = POSTURE_PER_S * (self._limits.home - angles)
             pull = pull - rows.T @ (rows @ pull)
             largest, most = float(np.abs(pull).max()), POSTURE_SHARE * float(np.abs(speeds).max())
-            speeds = speeds + pull * min(1.0, most / max(largest, STILL))
+            share = min(1.0, most / max(largest, STILL))
+            speeds = speeds + pull * min(share, self._left_for(pull, angles, speeds))
         return self._within_limits(angles, speeds, pose)
 
-    def _within_limits(self, angles: np.ndarray, speeds: np.ndarray, pose: Pose) -> JointMotion:
+    def _left_for(self, pull: np.ndarray, angles: np.ndarray, speeds: np.ndarray) -> float:
+        """Return the share of a pull that slows no joint down: home is worth nothing that the motion itself asks for."""
+        pulled = np.abs(pull) > STILL
+        left = self._allowed(angles, pull) - np.sign(pull) * speeds
+        return max(0.0, float((left[pulled] / np.abs(pull[pulled])).min())) if pulled.any() else 0.0
+
+    def _allowed(self, angles: np.ndarray, speeds: np.ndarray) -> np.ndarray:
+        """Return how fast each joint may be, in the directions of these speeds, shape (J,)."""
         limits = self._limits
         room = np.where(speeds > 0.0, limits.upper - angles, angles - limits.lower)
-        allowed = np.minimum(limits.speed, np.maximum(room, 0.0) / APPROACH_S)
+        return np.asarray(np.minimum(limits.speed, np.maximum(room, 0.0) / APPROACH_S))
+
+    def _within_limits(self, angles: np.ndarray, speeds: np.ndarray, pose: Pose) -> JointMotion:
+        allowed = self._allowed(angles, speeds)
         sizes = np.abs(speeds)
         shares = np.divide(allowed, sizes, out=np.ones_like(sizes), where=sizes > STILL)
         tightest = int(np.argmin(shares))

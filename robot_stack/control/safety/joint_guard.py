@@ -25,13 +25,17 @@ class JointGuard:
 
     def __init__(self, limits: SafetyLimits) -> None:
         self._names = [joint.name for joint in limits.joints]
+        self._scale = np.array([limits.max_speed_m_s] * 3 + [limits.max_rotation_speed_rad_s] * 3)
+        self._gain = np.zeros((len(limits.joints), 6))
+        self.limit(limits)
+
+    def limit(self, limits: SafetyLimits) -> None:
+        """Set other limits of the same joints from now on; how they follow is known already."""
         self._hard = np.array([(joint.min_rad, joint.max_rad) for joint in limits.joints]).reshape(-1, 2)
         middle = self._hard.mean(axis=1, keepdims=True)
         self._soft = middle + limits.joint_range_share * (self._hard - middle)
         self._max_speed = np.array([joint.max_speed_rad_s for joint in limits.joints])
         self._approach_s = limits.approach_s
-        self._scale = np.array([limits.max_speed_m_s] * 3 + [limits.max_rotation_speed_rad_s] * 3)
-        self._gain = np.zeros((len(limits.joints), 6))
 
     def watch(self, state: RobotState) -> None:
         """Learn how the joints follow a twist from a state whose joints are finite and of the right number."""

@@ -81,6 +81,9 @@ class SafetyLimits:
                 mistakes.append(f"box on {axis} is {low} to {high}, must be finite and rising")
         if not self.soft_force_n < self.hard_force_n:
             mistakes.append(f"soft_force_n is {self.soft_force_n}, must be below hard_force_n {self.hard_force_n}")
+        mistakes += [_wrong_joint(joint) for joint in self.joints]
+        if self.yaw_zero_xyzw is not None and not abs(math.hypot(*self.yaw_zero_xyzw) - 1.0) <= 1e-6:
+            mistakes.append(f"yaw_zero_xyzw is {self.yaw_zero_xyzw}, must be a quaternion of length 1")
         if self.body is not None and self.joints and len(self.body.axes) != len(self.joints):
             mistakes.append(f"body has {len(self.body.axes)} joints, must have {len(self.joints)}, those of the robot")
         if any(mistakes):
@@ -115,6 +118,14 @@ def tightened(ceiling: SafetyLimits, limits: SafetyLimits, changes: Mapping[str,
     if any(mistakes):
         raise ConfigError("\n".join(mistake for mistake in mistakes if mistake))
     return replace(limits, **changes)  # type: ignore[arg-type]
+
+
+def _wrong_joint(joint: JointLimit) -> str:
+    """Return why a joint cannot have these limits, or ""."""
+    low, high, speed = joint.min_rad, joint.max_rad, joint.max_speed_rad_s
+    if math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(speed) and speed > 0.0:
+        return ""
+    return f"joint {joint.name} is {low} to {high} rad at {speed} rad/s, must be finite, rising and faster than 0"
 
 
 def _outside(name: str, value: float, largest: float, remedy: str) -> str:

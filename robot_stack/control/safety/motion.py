@@ -46,6 +46,7 @@ class MotionShaper:
     def __init__(self, limits: SafetyLimits, clearance: Clearance | None = None) -> None:
         self._clearance = clearance
         self._turns = TurnCounter(limits.yaw_zero_xyzw)
+        self.joints = JointGuard(limits)
         self.limit(limits)
         self.last = np.zeros(6)
         """Twist let through at the previous tick, tcp frame."""
@@ -58,7 +59,7 @@ class MotionShaper:
         self._limits = limits
         self._low_m = np.array(limits.box_min_m, dtype=np.float64)
         self._high_m = np.array(limits.box_max_m, dtype=np.float64)
-        self.joints = JointGuard(limits)
+        self.joints.limit(limits)
         if self._clearance is not None:
             self._clearance.limit(limits)
 

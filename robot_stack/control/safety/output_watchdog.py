@@ -120,7 +120,10 @@ class OutputWatchdog:
             self._fresh = False
             self.gripper = None
             self.counters["timeout"] += 1
-        return self._fresh and self.contested(now_ns) is None
+        if self.contested(now_ns) is not None:
+            self.gripper = None
+            return False
+        return self._fresh
 
     def contested(self, now_ns: int) -> Refusal | None:
         """Name a second safety process, or a stranger."""
