@@ -70,7 +70,8 @@ def test_what_cannot_be_is_left_out() -> None:
     flat[:3, :3], mirrored[:3, 0], sheared[3, 0] = 0.0, -mirrored[:3, 0], 1.0
     for frame, parent, pose in (
         ("a", "a", pose_of(1)), ("", "base", pose_of(1)), ("b", "", pose_of(1)), ("c", "base", far),
-        ("d", "base", broken), ("e", "base", flat), ("base", "f", flat), ("g", "base", mirrored), ("h", "base", sheared),
+        ("d", "base", broken), ("e", "base", flat), ("base", "f", flat),
+        ("g", "base", mirrored), ("h", "base", sheared),
     ):  # fmt: skip
         graph.hang(frame, parent, pose, math.inf)
     assert graph.seen_from("base", 0.0) == {}

@@ -87,7 +87,7 @@ def test_while_the_tcp_moves_the_elbow_goes_home_without_moving_the_tcp() -> Non
 @pytest.mark.parametrize("joint", range(7))
 @pytest.mark.parametrize("side", ["lower", "upper"])
 def test_the_elbows_way_home_stops_no_motion_of_a_joint_at_its_end(joint: int, side: str) -> None:
-    """By hand guiding a joint comes to its exact end; the pull home pushed it outward, and no way of the TCP was left."""
+    """By hand guiding a joint comes to its exact end; the pull home went further out, so no way of the TCP was left."""
     angles = HOME.copy()
     angles[joint] = getattr(LIMITS, side)[joint]
     free = JointMotionSolver(FR3, JointLimits(lower=LIMITS.lower, upper=LIMITS.upper, speed=LIMITS.speed, home=angles))

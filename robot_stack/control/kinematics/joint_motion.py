@@ -104,7 +104,7 @@ class JointMotionSolver:
         return self._within_limits(angles, speeds, pose)
 
     def _left_for(self, pull: np.ndarray, angles: np.ndarray, speeds: np.ndarray) -> float:
-        """Return the share of a pull that slows no joint down: home is worth nothing that the motion itself asks for."""
+        """Return the share of a pull that slows no joint down: the motion itself goes before the way home."""
         pulled = np.abs(pull) > STILL
         left = self._allowed(angles, pull) - np.sign(pull) * speeds
         return max(0.0, float((left[pulled] / np.abs(pull[pulled])).min())) if pulled.any() else 0.0
