@@ -30,14 +30,30 @@ class ExecutedMotion:
 
 
 class ExecutedAccumulator:
-    """Collects the decisions of one arm; `take` returns their mean since the previous `take`."""
+    """Collects the decisions of one arm; `take` returns their mean since the previous `take`.
+
+    It keeps sums, so that a cell that waits for hours fills no memory.
+    """
 
     def __init__(self) -> None:
-        self._decisions: list[Decision] = []
+        self._gripper: float | None = None
+        self._sources: set[Source] = set()
+        self._clamped: dict[Clamp, None] = {}
+        self._begin()
 
     def add(self, decision: Decision) -> None:
         """Add the decision of one filter tick."""
-        self._decisions.append(decision)
+        command = decision.command
+        self._count += 1
+        self._twist += command.twist
+        self._sources.add(decision.source)
+        self._clamped |= dict.fromkeys(decision.clamped)
+        if command.gripper is not None:
+            self._gripper = command.gripper
+        if decision.source is Source.HUMAN:
+            self._human_twist += decision.requested
+            if command.gripper is not None:
+                self._press = 1 if command.gripper > 0.5 else -1
 
     def take(self) -> ExecutedMotion:
         """Return the means over the window and its dominant source, and begin a new window.
@@ -46,25 +62,24 @@ class ExecutedAccumulator:
 
         A single human tick makes the window HUMAN: the correction began or ended inside it.
         """
-        decisions, self._decisions = self._decisions, []
-        if not decisions:
-            zeros = np.zeros(6)
-            return ExecutedMotion(
-                twist=zeros, gripper=None, human_twist=zeros.copy(), human_gripper=0, source=Source.HOLD, clipped=False
-            )
-        human = [d for d in decisions if d.source is Source.HUMAN]
-        clamped = tuple(dict.fromkeys(name for d in decisions for name in d.clamped))
-        presses = [d.command.gripper for d in human if d.command.gripper is not None]
-        grippers = [d.command.gripper for d in decisions if d.command.gripper is not None]
-        return ExecutedMotion(
-            twist=np.mean([d.command.twist for d in decisions], axis=0),
-            gripper=grippers[-1] if grippers else None,
-            human_twist=np.sum([d.requested for d in human], axis=0) / len(decisions) if human else np.zeros(6),
-            human_gripper=0 if not presses else (1 if presses[-1] > 0.5 else -1),
-            source=dominant(d.source for d in decisions),
-            clipped=bool(clamped),
-            clamped=clamped,
+        count = max(1, self._count)
+        motion = ExecutedMotion(
+            twist=self._twist / count,
+            gripper=self._gripper,
+            human_twist=self._human_twist / count,
+            human_gripper=self._press,
+            source=dominant(self._sources) if self._sources else Source.HOLD,
+            clipped=bool(self._clamped),
+            clamped=tuple(self._clamped),
         )
+        self._begin()
+        return motion
+
+    def _begin(self) -> None:
+        self._count = 0
+        self._twist, self._human_twist = np.zeros(6), np.zeros(6)
+        self._gripper, self._press = None, 0
+        self._sources, self._clamped = set(), {}
 
 
 def dominant(sources: Iterable[Source]) -> Source:

@@ -144,6 +144,7 @@ class InputEvents:
         self._down: set[int] = set()
         self._states: dict[int, AxisState] = {}
         self._keys = KeyState()
+        self._first = True
 
     def push(self, packet: Snapshot | Change) -> None:
         """Take the next event of the device.
@@ -153,7 +154,8 @@ class InputEvents:
         """
         if isinstance(packet, Snapshot):
             self._down, self._states = set(packet.keys), dict(packet.axes)
-            self._keys.already(self._held())
+            (self._keys.already if self._first else self._keys.now)(self._held())
+            self._first = False
         elif packet.kind == EV_KEY:
             if packet.value not in (RELEASED, PRESSED, REPEATED):
                 raise RobotError(f"key {packet.code} has value {packet.value}, must be 0, 1 or 2; replug the device")

@@ -104,6 +104,10 @@ class DevicePart(Part[DeviceT]):
     reader: Callable[[DeviceT], Reader]
 
 
+ENDS_MOTION = frozenset({"hold", "stop"})
+"""Actions of keys that count also if nobody saw them go down: they may have, while the device was away."""
+
+
 class KeyState:
     """The keys that are down, and those that went down since the last look."""
 
@@ -117,7 +121,8 @@ class KeyState:
         self.held = held
 
     def already(self, held: frozenset[str]) -> None:
-        """Set the keys that were down before anybody looked: no taps."""
+        """Set the keys that were down before anybody looked: no taps, but of those that end motion."""
+        self._tapped |= (held - self.held) & ENDS_MOTION
         self.held = held
 
     def taps(self) -> frozenset[str]:

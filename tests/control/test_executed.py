@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,14 @@ def test_executed_is_what_was_cut_not_what_was_asked():
     assert result.twist[0] == pytest.approx(rig.limits.max_speed_m_s, abs=1e-6)
     assert result.clipped
     assert "speed" in result.clamped
+
+
+def test_hours_of_waiting_fill_no_memory_and_cost_no_time_at_their_end():
+    accumulator = ExecutedAccumulator()
+    one = decision(Source.POLICY, np.full(6, 0.1))
+    accumulator.add(one)
+    before = len(pickle.dumps(accumulator))
+    for _ in range(5_000):
+        accumulator.add(one)
+    assert len(pickle.dumps(accumulator)) <= before + 16
+    np.testing.assert_allclose(accumulator.take().twist, 0.1)

@@ -7,6 +7,7 @@ import pytest
 
 from robot_stack.control.safety.admission import Doorkeeper, KeyAdmission
 from robot_stack.control.safety.output_watchdog import BRAKING_NS, HardLimits, OutputWatchdog
+from robot_stack.control.safety.publisher_guard import StopInputs
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import RefusalKind
 from tests.control.filter_rig import MS, twist
@@ -138,3 +139,24 @@ def test_no_wish_for_the_gripper_outlives_the_safety_process_or_a_stop():
     last.offer_gripper(1.0, NOW + 2 * MS, NOW + 2 * MS, session="s")
     assert not last.twist(NOW + 60 * MS).any()
     assert last.gripper is None
+
+
+def test_a_stop_button_is_released_once_it_has_said_so_for_a_second():
+    """Also one that sends changes only: its last "pressed" may be long ago when it lets go."""
+    inputs = StopInputs()
+    inputs.hear("stop_input", True, 1_000 * MS)
+    inputs.hear("stop_input", False, 12_000 * MS)
+    assert inputs.held(12_001 * MS) is not None
+    inputs.hear("stop_input", False, 12_900 * MS)
+    assert inputs.held(12_999 * MS) is not None
+    assert inputs.held(13_001 * MS) is None
+
+
+def test_a_flood_is_seen_wherever_its_tenth_of_a_second_begins():
+    door = Doorkeeper("teleop/events", largest_bytes=1024, rate_hz=250)
+    at_ns = 10**12
+    assert door.lets_in(10, at_ns)
+    passed = sum(door.lets_in(10, at_ns + 99 * MS + n * 10_000) for n in range(74))
+    passed += sum(door.lets_in(10, at_ns + 100 * MS + 1 + n * 10_000) for n in range(75))
+    assert passed == 75
+    assert door.lets_in(10, at_ns + 300 * MS)

@@ -362,3 +362,26 @@ def test_retract_backs_out_of_a_hard_contact_only_if_configured_and_not_for_long
     assert rig.run(0.3)[-1].command.twist[0] == pytest.approx(-0.02)
     assert not rig.run(0.4)[-1].command.twist.any()
     assert rig.filter.mode is Mode.HOLD
+
+
+def test_arming_anew_forgives_no_deadman_that_a_hold_has_voided():
+    rig = Rig(teleop_silence_s=0.5)
+    rig.hand = np.zeros(6)
+    rig.offer_teleop(rig.sample())
+    rig.armed()
+    rig.policy = np.zeros(6)
+    rig.run(0.1)
+    rig.deadman = True
+    rig.run(0.1)
+    rig.hand = None  # the device's process stalls with the button down
+    rig.run(0.2)
+    assert rig.filter.mode is Mode.HOLD
+    rig.filter.disarm()
+    assert rig.filter.arm(rig.now_ns) is None
+    assert rig.filter.start(rig.now_ns) is None
+    rig.hand = np.full(6, 0.5)
+    assert {decision.mode for decision in rig.run(0.3)} == {Mode.POLICY}
+    rig.deadman = False
+    rig.run(0.05)
+    rig.deadman = True
+    assert rig.run(0.05)[-1].mode is Mode.HUMAN

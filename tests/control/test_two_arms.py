@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.arm_filter import GuardedArm
 from robot_stack.control.safety.cell_filter import SafetyFilter
+from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import SpecError
-from robot_stack.types.reason import Fault, FaultKind
-from tests.control.filter_rig import LIMITS, MS, TwoArmRig, twist
+from robot_stack.types.reason import Fault, FaultKind, RefusalKind
+from robot_stack.types.robot import TeleopSample
+from tests.control.filter_rig import LIMITS, MS, TICK_NS, TwoArmRig, twist
 from tests.examples import examples
 
 PUSH = {"left": twist(x=0.1), "right": twist(y=0.1)}
@@ -267,3 +270,29 @@ def test_whatever_happens_each_arm_is_within_its_limits_and_no_tick_mixes_policy
             assert len({decision.mode for decision in tick.values()}) == 1
     for arm in rig.arms:
         assert check_log(rig.logs[arm], LIMITS) == []
+
+
+@pytest.mark.parametrize("events", [(), ("next_arm",)])
+def test_a_device_that_is_lost_while_it_drives_is_a_hold_whatever_key_came_with_it(events: tuple[str, ...]):
+    """The key of a second device changed the arm, and the one in the hand was only let go of: the policy took both."""
+    rig = TwoArmRig().armed()
+    selector = ArmSelector(rig.arms)
+    rig.policy = {arm: np.full(6, 0.05) for arm in rig.arms}
+
+    def tick(**says: Any) -> None:
+        rig.now_ns += TICK_NS
+        rig.tell_states()
+        rig.filter.offer([rig.command(arm, twist) for arm, twist in rig.policy.items()], rig.now_ns)
+        sample = TeleopSample(**{"stamp_ns": rig.now_ns, "twist": np.zeros(6), **says})
+        for arm, each in selector.route(sample).items():
+            rig.filter.offer_teleop(arm, each, rig.now_ns)
+        rig.filter.decide(rig.now_ns)
+
+    tick()
+    for _ in range(10):
+        tick(twist=np.full(6, 0.3), deadman=True)
+    assert rig.filter.mode is Mode.HUMAN
+    tick(lost=True, events=events)
+    assert rig.filter.mode is Mode.HOLD
+    assert rig.filter.reason is not None
+    assert rig.filter.reason.kind is RefusalKind.TELEOP_LOST

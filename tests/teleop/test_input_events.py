@@ -137,3 +137,19 @@ def test_any_events_are_decoded_ignored_or_refused(events: list[tuple[int, int, 
         for event in events:
             decoder.push(Change(*event))
         assert np.abs(decoder.reading().axes).max() <= 2.0
+
+
+def test_a_key_that_went_down_among_dropped_events_is_a_press():
+    decoder = InputEvents(keyboard_actions(motion=True))
+    decoder.push(Snapshot())
+    decoder.push(Snapshot(keys=frozenset({KEYS["KEY_ESC"], KEYS["KEY_F"]})))
+    assert decoder.reading().tapped == {"hold", "failure"}
+    decoder.push(Snapshot(keys=frozenset({KEYS["KEY_ESC"]})))
+    assert decoder.reading().tapped == frozenset()
+
+
+def test_hold_and_stop_count_also_if_they_are_down_as_the_device_comes():
+    decoder = InputEvents(keyboard_actions(motion=True))
+    down = {action: key for key, action in keyboard_actions(motion=True).items()}
+    decoder.push(Snapshot(keys=frozenset(KEYS[down[action]] for action in ("hold", "stop", "failure", "arm"))))
+    assert decoder.reading().tapped == {"hold", "stop"}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from robot_stack.control.safety.arbiter import Arbiter
 from robot_stack.control.safety.checks import check_age
 from robot_stack.control.safety.publisher_guard import PublisherGuard
-from robot_stack.types.reason import Refusal, RefusalKind
+from robot_stack.types.reason import Fault, Refusal, RefusalKind
 
 SPAN_NS = 100_000_000
 """Messages are counted over so long."""
@@ -40,8 +40,8 @@ class Doorkeeper:
         self._topic = topic
         self._largest = largest_bytes
         self._most = max(8, round(3.0 * rate_hz * SPAN_NS / 1e9))
+        self._arrivals_ns: deque[int] = deque(maxlen=FLOOD * self._most + 1)
         self._since_ns = 0
-        self._count = 0
         self.complaint: Refusal | None = None
         """Why the last message was turned away, the first time of each kind in a span; None the other times."""
         self._said: set[RefusalKind] = set()
@@ -49,16 +49,19 @@ class Doorkeeper:
     def lets_in(self, size_bytes: int, now_ns: int) -> bool:
         """Return whether a message that has just come may be unpacked, and count it."""
         if now_ns - self._since_ns > SPAN_NS:
-            self._since_ns, self._count = now_ns, 0
+            self._since_ns = now_ns
             self._said.clear()
-        self._count += 1
+        arrivals = self._arrivals_ns
+        arrivals.append(now_ns)
+        while now_ns - arrivals[0] > SPAN_NS:
+            arrivals.popleft()
         self.complaint = None
         if size_bytes > self._largest:
             self._complain(
                 RefusalKind.OVERSIZED,
                 f"message on {self._topic} has {size_bytes} bytes, must be at most {self._largest}; stop its sender",
             )
-        elif self._count > self._most:
+        elif len(arrivals) > self._most:
             self._complain(
                 RefusalKind.FLOODED,
                 f"{self._topic} has more than {self._most} messages in {SPAN_NS / 1e6:.0f} ms, must have fewer; "
@@ -71,11 +74,11 @@ class Doorkeeper:
     @property
     def flooded(self) -> bool:
         """Return whether so many have come in this span that turning them away costs too much."""
-        return self._count > FLOOD * self._most
+        return len(self._arrivals_ns) > FLOOD * self._most
 
     def forget(self) -> None:
         """Begin to count anew."""
-        self._since_ns = self._count = 0
+        self._arrivals_ns.clear()
 
     def _complain(self, kind: RefusalKind, text: str) -> None:
         if kind not in self._said:
@@ -122,6 +125,30 @@ class OnceAdmission:
             return Refusal(kind=RefusalKind.REPEATED, text=text)
         self._newest_ns[session] = stamp_ns
         return None
+
+
+class FaultRecord:
+    """What an arm's robot process says is wrong with it: its newest report."""
+
+    def __init__(self) -> None:
+        self.fault: Fault | None = None
+        self._newest_ns: int | None = None
+
+    def hear(self, fault: Fault | None, stamp_ns: int, now_ns: int) -> None:
+        """Take a report, "no fault" too, unless it is older than the newest.
+
+        The last report waits for whoever listens later, so it may be of any age. If a clock was set meanwhile it seems
+        older than it is, or of the future: the first one counts, and none is newer than now, or it would be believed
+        until then.
+
+        Args:
+            fault: None for "no fault".
+            stamp_ns: When it was made.
+            now_ns: Steady clock.
+        """
+        made_ns = min(stamp_ns, now_ns)
+        if self._newest_ns is None or made_ns > self._newest_ns:
+            self.fault, self._newest_ns = fault, made_ns
 
 
 class KeyAdmission(OnceAdmission):

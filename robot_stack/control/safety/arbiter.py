@@ -89,8 +89,6 @@ class Arbiter:
         refusal = self._robot_fault(now_ns) or self._deadman_held(now_ns)
         if not refusal:
             self.mode, self.reason, self._running = Mode.READY, None, False
-            for hand in self._hands.values():
-                hand.forgive()
         return refusal
 
     def disarm(self) -> None:

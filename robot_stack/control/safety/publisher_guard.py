@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from robot_stack.types.reason import Refusal, RefusalKind
 
 SETTLED_NS = 1_000_000_000
-"""A button is released once it has not said "pressed" for this long."""
+"""A button that was pressed is released once it has said so for this long."""
 
 
 class StopInputs:
@@ -27,19 +27,19 @@ class StopInputs:
     def __init__(self, timeouts_s: Mapping[str, float] | None = None) -> None:
         self._timeouts_s = dict(timeouts_s or {})
         self._heard_ns: dict[str, int] = {}
-        self._pressed_ns: dict[str, int] = {}
+        self._released_ns: dict[str, int] = {}
         self._pressed: dict[str, bool] = {}
 
     def hear(self, topic: str, pressed: bool, now_ns: int) -> None:
         """Take what a button says."""
+        if self._pressed.get(topic, False) and not pressed:
+            self._released_ns[topic] = now_ns
         self._heard_ns[topic], self._pressed[topic] = now_ns, pressed
-        if pressed:
-            self._pressed_ns[topic] = now_ns
 
     def held(self, now_ns: int) -> Refusal | None:
         """Say why a STOP cannot be cleared: a button that is pressed, was a moment ago, or was when it died."""
         for topic, pressed in self._pressed.items():
-            recent = topic in self._pressed_ns and now_ns - self._pressed_ns[topic] <= SETTLED_NS
+            recent = topic in self._released_ns and now_ns - self._released_ns[topic] <= SETTLED_NS
             if pressed or recent:
                 text = f"{topic} is pressed, must be released; release the button first"
                 return Refusal(kind=RefusalKind.STOP_INPUT_HELD, text=text)

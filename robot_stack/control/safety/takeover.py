@@ -28,7 +28,7 @@ class Takeover:
         self._scale = scale
         self._silent_ns = silent_s * 1e9
         self._release_ns = release_s * 1e9
-        self._must_release = True
+        self._must_release = False
         self._released_ns: int | None = None
         self._moved_ns: int | None = None
 
@@ -102,10 +102,6 @@ class Takeover:
         """Void the deadman unless it is known to be released: it must be let go of before it counts again."""
         sample = self.sample
         self._must_release = sample is None or sample.deadman or sample.lost
-
-    def forgive(self) -> None:
-        """Let a deadman that is held count without being released first."""
-        self._must_release = False
 
     def intent(self, source: Source) -> Intent:
         """Return the motion that the hand wants of the arm, labelled `source`.

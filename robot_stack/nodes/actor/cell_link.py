@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.executed import ExecutedAccumulator
-from robot_stack.control.safety.admission import KeyAdmission, OnceAdmission
+from robot_stack.control.safety.admission import FaultRecord, KeyAdmission, OnceAdmission
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
@@ -32,11 +32,12 @@ from robot_stack.nodes.conversion import (
 )
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
+from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.sensing.sync import Synchroniser, SyncLimits
 from robot_stack.types.command import Decision, Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.finding import Level
-from robot_stack.types.reason import Fault, Refusal, RefusalKind
+from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
 
 OLDEST_VERDICT_S = 2.0
@@ -78,7 +79,8 @@ class CellLink(StackNode):
         self.states: dict[str, RobotState] = {}
         self.figures: Callable[[], Mapping[str, object]] = dict
         """How the one who acts is doing, for /diagnostics."""
-        self._faults: dict[str, Fault | None] = dict.fromkeys(arms)
+        self._faults = {arm: FaultRecord() for arm in arms}
+        self._admitted = {arm: StateAdmission(self.sealer, arm) for arm in arms}
         self._keys = KeyAdmission(topics.EVENTS, OLDEST_VERDICT_S)
         self._labels = {arm: OnceAdmission("label", topics.label(arm), OLDEST_LABEL_S) for arm in arms}
         self._changed = threading.Condition()
@@ -153,11 +155,12 @@ class CellLink(StackNode):
             self._changed.notify_all()
 
     def _on_state(self, arm: str, msg: JointState) -> None:
-        if self.sealer.sender(topics.state(arm), msg) is None:
-            self._refused[topics.state(arm)] = "a sender is no process of this run; the safety process holds for it"
+        refusal = self._admitted[arm].refusal(msg)
+        if refusal is not None:
+            self._refused[topics.state(arm)] = str(refusal)
             return
         try:
-            state = state_from_msg(msg, arm, self._faults[arm])
+            state = state_from_msg(msg, arm, self._faults[arm].fault)
         except SpecError as error:
             self._refused[topics.state(arm)] = str(error)
             return
@@ -171,7 +174,7 @@ class CellLink(StackNode):
         if self.sealer.sender(topics.fault(arm), msg) is None:
             return
         try:
-            self._faults[arm] = fault_from_msg(msg)
+            self._faults[arm].hear(fault_from_msg(msg), stamp_ns_of(msg.header), time.monotonic_ns())
         except SpecError as error:
             self._refused[topics.fault(arm)] = str(error)
 

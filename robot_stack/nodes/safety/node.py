@@ -24,7 +24,7 @@ from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.control.safety.admission import KeyAdmission
+from robot_stack.control.safety.admission import FaultRecord, KeyAdmission
 from robot_stack.control.safety.checks import check_age
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.publisher_guard import ABSENT_S
@@ -49,7 +49,7 @@ from robot_stack.nodes.safety.wires import ArmOutput, PolicyCommands
 from robot_stack.nodes.safety.wiring import Input, asks, problem_of_node
 from robot_stack.types.command import MOVING_MODES, Mode, Source
 from robot_stack.types.finding import Level
-from robot_stack.types.reason import Fault, Refusal, RefusalKind
+from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.workcell.build_safety import build_safety, limits_of, stop_topics
 
 LOOK_HZ = 10.0
@@ -69,8 +69,7 @@ class SafetyNode(StackNode):
         self._arms = run.arms
         self._policy = PolicyCommands(self._arms.values(), self._filter)
         self._foreign_policy = PolicyCommands(self._arms.values(), self._filter)
-        self._robot_faults: dict[str, Fault | None] = dict.fromkeys(self._arms)
-        self._fault_stamps_ns = dict.fromkeys(self._arms, 0)
+        self._robot_faults = {arm: FaultRecord() for arm in self._arms}
         self._keys = KeyAdmission(topics.EVENTS)
         self._stop_topics = (topics.STOP_INPUT, *stop_topics(run))
         self._drivers = dict.fromkeys(self._arms, Source.HOLD)
@@ -261,17 +260,17 @@ class SafetyNode(StackNode):
 
     def _on_state(self, arm: str, msg: JointState) -> None:
         session = self.sealer.sender(topics.state(arm), msg)
-        state = state_from_msg(msg, arm, self._robot_faults[arm])
+        state = state_from_msg(msg, arm, self._robot_faults[arm].fault)
         self._filter.offer_state(state, time.monotonic_ns(), session=session)
 
     def _on_fault(self, arm: str, msg: DiagnosticArray) -> None:
-        """Take in what the robot process reports; "no fault" only if it is newer than the fault."""
-        topic, stamp_ns = topics.fault(arm), stamp_ns_of(msg.header)
+        """Take in what the robot process reports."""
+        topic, now_ns = topics.fault(arm), time.monotonic_ns()
         if self.sealer.sender(topic, msg) is None:
             text = f"{topic} is of no process of this run, must be; stop what else sends there"
-            self._filter.refuse("fault", arm, Refusal(kind=RefusalKind.FOREIGN, text=text), time.monotonic_ns())
-        elif stamp_ns > self._fault_stamps_ns[arm]:
-            self._robot_faults[arm], self._fault_stamps_ns[arm] = fault_from_msg(msg), stamp_ns
+            self._filter.refuse("fault", arm, Refusal(kind=RefusalKind.FOREIGN, text=text), now_ns)
+        else:
+            self._robot_faults[arm].hear(fault_from_msg(msg), stamp_ns_of(msg.header), now_ns)
 
     def _on_teleop(self, arm: str, msg: Joy) -> None:
         sample = teleop_from_msg(msg, self.sealer.sender(topics.teleop(arm), msg))

@@ -20,6 +20,7 @@ from robot_stack.nodes.conversion import pose_from_msg, state_from_msg
 from robot_stack.nodes.drivers.feetech import LeaderPort
 from robot_stack.nodes.drivers.wires import type_called
 from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
+from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.teleop.bindings import table
 from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
 from robot_stack.teleop.messages import JointPacket, JoyPacket, quest_inputs
@@ -120,7 +121,7 @@ def _subscribe(
             node.create_subscription(Float32, config.gripper_topic.topic, take, SAMPLED_EACH)
     if built.robot is not None:
         for arm in arms:
-            show = _show_robot(node, arm, selector, built.robot)
+            show = show_robot(node, arm, selector, built.robot)
             node.create_subscription(JointState, topics.state(arm), show, SAMPLED)
 
 
@@ -160,16 +161,17 @@ def _joint_packet(msg: JointState) -> JointPacket:
     return JointPacket(names=msg.name, positions=msg.position)
 
 
-def _show_robot(node: StackNode, arm: str, selector: ArmSelector, robot: RobotView) -> Callable[[JointState], None]:
+def show_robot(node: StackNode, arm: str, selector: ArmSelector, robot: RobotView) -> Callable[[JointState], None]:
     """Return a callback that shows the device the state of an arm, while it is the arm that is driven."""
+    admitted = StateAdmission(node.sealer, arm)
 
     def on_state(msg: JointState) -> None:
-        if selector.chosen != arm or node.sealer.sender(topics.state(arm), msg) is None:
+        if selector.chosen != arm or admitted.refusal(msg) is not None:
             return
         try:
             state = state_from_msg(msg, arm)
         except SpecError:
             return  # too old soon, which the device says
-        robot.see(state.T_base_tcp, time.monotonic_ns())
+        robot.see(state.T_base_tcp, state.stamp_ns)
 
     return on_state

@@ -26,6 +26,7 @@ from robot_stack.nodes.base import FOREVER_S, NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import decision_from_msg, fault_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED
+from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import SpecError
 from robot_stack.types.finding import Level
@@ -60,6 +61,7 @@ class ArmRecorder:
         self._latched = (topics.LIMITS, topics.MODE)
         self._fault: Fault | None = None
         self._labels = OnceAdmission("label", topics.label(arm), FOREVER_S)
+        self._states = StateAdmission(node.sealer, arm, FOREVER_S)
         node.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
         node.create_subscription(TwistStamped, topics.applied(arm), self._on_applied, EVERY)
         node.create_subscription(JointState, topics.state(arm), self._on_state, EVERY)
@@ -102,6 +104,9 @@ class ArmRecorder:
         self._try(lambda log: log.applied(twist_from_msg(msg), stamp_ns_of(msg.header)))
 
     def _on_fault(self, msg: DiagnosticArray) -> None:
+        if self._node.sealer.sender(topics.fault(self._arm), msg) is None:
+            self._refused += 1
+            return
         try:
             self._fault = fault_from_msg(msg)
         except SpecError:
@@ -110,7 +115,7 @@ class ArmRecorder:
         self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
 
     def _on_state(self, msg: JointState) -> None:
-        if self._node.sealer.sender(topics.state(self._arm), msg) is None:
+        if self._states.refusal(msg) is not None:
             self._refused += 1
             return
         try:

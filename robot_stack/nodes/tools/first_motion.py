@@ -27,6 +27,7 @@ from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, run_node
 from robot_stack.nodes.conversion import mode_from_text, state_from_msg
 from robot_stack.nodes.qos import LATCHED, SAMPLED
+from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.nodes.teleop.node import TeleopNode
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
@@ -85,6 +86,7 @@ class FirstMotionNode(TeleopNode):
         self._motions = {name: ArmMotion(run.arms[name], space, *speeds) for name in self._commands}
         self._device, self._scripted = self._source.sample, not self._source.real
         self._source = replace(self._source, sample=self._guided)
+        self._admitted = {arm: StateAdmission(self.sealer, arm) for arm in self._motions}
         self._began_ns = time.monotonic_ns()
         self._mode = Mode.DISARMED
         self._results = {arm: self.create_publisher(String, result_topic(arm), LATCHED) for arm in self._motions}
@@ -119,7 +121,7 @@ class FirstMotionNode(TeleopNode):
             self._mode, _ = mode_from_text(msg.data)
 
     def _on_state(self, arm: str, msg: JointState) -> None:
-        if self.sealer.sender(topics.state(arm), msg) is None:
+        if self._admitted[arm].refusal(msg) is not None:
             return
         try:
             self._motions[arm].pose = state_from_msg(msg, arm).T_base_tcp

@@ -1,0 +1,124 @@
+"""A recording that is played again: its seals are true, its stamps are not, and nothing is led by it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import JointState
+
+from robot_stack.control.safety.admission import FaultRecord
+from robot_stack.control.safety.seal import WireKey
+from robot_stack.nodes import topics
+from robot_stack.nodes.actor.cell_link import CellLink
+from robot_stack.nodes.conversion import fault_to_msg, state_to_msg
+from robot_stack.nodes.sealing import Sealer
+from robot_stack.nodes.state_admission import StateAdmission
+from robot_stack.nodes.teleop.source import show_robot
+from robot_stack.teleop.robot_view import RobotView
+from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Fault, FaultKind, RefusalKind
+from tests.control.filter_rig import Rig
+
+KEY = WireKey.random()
+ROBOT, HERE = Sealer(KEY, "robot-1"), Sealer(KEY, "here-1")
+HOUR_S = 3600.0
+EMERGENCY = Fault(kind=FaultKind.EMERGENCY_STOP, text="emergency stop is pressed")
+
+
+def state(age_s: float, x: float = 0.0, sealer: Sealer = ROBOT) -> JointState:
+    pose = Pose.from_rotation(np.array([x, 0.0, 0.1]), Rotation.identity())
+    stamp_ns = time.monotonic_ns() - round(age_s * 1e9)
+    return sealer.seal(topics.state("arm"), state_to_msg(replace(Rig().state(), T_base_tcp=pose, stamp_ns=stamp_ns)))
+
+
+def test_each_state_counts_once_while_it_is_young_and_of_this_run():
+    admission, first = StateAdmission(HERE, "arm"), state(0.01)
+    assert admission.refusal(first) is None
+    kinds = {
+        name: str(refusal.kind)
+        for name, msg in {
+            "again": first,
+            "earlier": state(0.05),
+            "of an hour ago": state(HOUR_S),
+            "to come": state(-HOUR_S),
+            "of a stranger": state(0.0, sealer=Sealer(WireKey.random(), "robot-1")),
+        }.items()
+        if (refusal := admission.refusal(msg)) is not None
+    }
+    assert kinds == {
+        "again": RefusalKind.REPEATED,
+        "earlier": RefusalKind.REPEATED,
+        "of an hour ago": RefusalKind.STALE,
+        "to come": RefusalKind.FUTURE,
+        "of a stranger": RefusalKind.FOREIGN,
+    }
+    assert admission.refusal(state(0.0)) is None
+
+
+def test_a_teleop_device_sees_the_robot_where_it_is_and_not_where_it_was_recorded():
+    """A clutch drives by what it believes the tool's pose to be: whoever plays an old one steers the arm."""
+    view = RobotView()
+    see = show_robot(SimpleNamespace(sealer=HERE), "arm", SimpleNamespace(chosen="arm"), view)
+    see(state(0.01, x=0.1))
+    see(state(HOUR_S, x=-0.1))
+    assert view.pose(time.monotonic_ns()).position_m[0] == pytest.approx(0.1)
+
+
+class Link:
+    """What of the actor's link takes states and faults."""
+
+    def __init__(self) -> None:
+        self.sealer = HERE
+        self.states: dict = {}
+        self.stamps_ns: dict = {}
+        self.sync = SimpleNamespace(offer_state=lambda state, now_ns: None)
+        self._changed = threading.Condition()
+        self._refused: dict = {}
+        self._faults = {"arm": FaultRecord()}
+        self._admitted = {"arm": StateAdmission(HERE, "arm")}
+
+    on_state, on_fault = CellLink._on_state, CellLink._on_fault
+
+    @property
+    def fault(self) -> Fault | None:
+        return self._faults["arm"].fault
+
+
+def test_an_actor_is_not_led_by_states_of_a_recording():
+    link = Link()
+    link.on_state("arm", state(0.01, x=0.1))
+    link.on_state("arm", state(HOUR_S, x=-0.1))
+    assert link.states["arm"].T_base_tcp.position_m[0] == pytest.approx(0.1)
+    assert "old" in link._refused[topics.state("arm")]
+
+
+def test_an_actors_fault_is_not_ended_by_a_recorded_ok():
+    link, now_ns = Link(), time.monotonic_ns()
+    for fault, stamp_ns in ((EMERGENCY, now_ns), (None, now_ns - round(HOUR_S * 1e9))):
+        link.on_fault("arm", ROBOT.seal(topics.fault("arm"), fault_to_msg(fault, "arm", stamp_ns)))
+    assert link.fault == EMERGENCY
+
+
+@pytest.mark.parametrize("set_back_s", [HOUR_S, -HOUR_S])
+def test_a_fault_is_heard_whatever_was_done_to_the_clock_since_the_last_report(set_back_s: float):
+    """The last report waits for its listener; when it comes, its stamp may be an hour off either way."""
+    record, now_ns = FaultRecord(), 10**13
+    record.hear(None, now_ns + round(set_back_s * 1e9), now_ns)
+    record.hear(EMERGENCY, now_ns + 1, now_ns + 2)
+    assert record.fault == EMERGENCY
+    record.hear(None, now_ns, now_ns + 3)
+    assert record.fault == EMERGENCY
+    record.hear(None, now_ns + 4, now_ns + 5)
+    assert record.fault is None
+
+
+def test_a_first_report_counts_however_old_it_seems():
+    record = FaultRecord()
+    record.hear(EMERGENCY, -(10**13), 10**9)
+    assert record.fault == EMERGENCY
