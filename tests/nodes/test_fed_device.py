@@ -6,10 +6,14 @@ test sees, but never make it wrong.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+from sensor_msgs.msg import Joy
 
 from benchmarks.fed_cell import POLICY_TWIST, FedCell, fed_cell, fed_run, steps_over_limit
 from robot_stack.types.command import Mode, Source
@@ -95,6 +99,30 @@ def test_nonsense_in_control_is_a_hold_at_once_and_not_after_a_timeout(cell: Fed
     sent_ns = cell.send_nonsense()
     held_ns = first_after(cell, begin, Mode.HOLD)
     assert (held_ns - sent_ns) / 1e9 < 0.1
+
+
+@pytest.mark.parametrize("stamp_s", [1_000_000_000, 0])
+def test_a_recording_of_the_device_that_is_played_moves_nothing(cell: FedCell, stamp_s: int):
+    """With stamps of its day, or with none: then that there are two publishers tells it."""
+    cell.joy_sends = False
+    cell.until(lambda: not cell.believed(), "a device that is lost")
+    cell.until(lambda: cell.banner[0] is Mode.HOLD, "hold without a device")
+    player = cell.create_publisher(Joy, "joy", 10)
+    numbers = cell.run.teleop.model_dump()["buttons"]
+    begin = len(cell.decisions)
+    try:
+        for pressed in (None, "arm", None, "deadman"):
+            recorded = Joy(axes=[0.0] * len(cell.axes), buttons=[0] * len(cell.buttons))
+            recorded.header.stamp.sec = stamp_s
+            if pressed is not None:
+                recorded.buttons[numbers[pressed]] = 1
+            for _ in range(80):
+                player.publish(recorded)
+                time.sleep(0.01)
+        cell.until(lambda: len(cell.decisions) > begin + 150, "decisions beside the recording")
+        assert {each.mode for each in cell.decisions[begin:]} == {Mode.HOLD}
+    finally:
+        cell.destroy_publisher(player)
 
 
 def test_keys_of_the_device_reach_the_filter(cell: FedCell):

@@ -49,11 +49,11 @@ def test_a_button_that_the_message_leaves_out_is_not_pressed():
     assert (reading.held, reading.tapped) == (frozenset(), {"deadman", "stop"})
 
 
-def test_a_button_that_is_down_in_the_first_message_is_held_but_no_press():
+def test_a_button_that_is_down_in_the_first_message_is_held_but_no_press_unless_it_ends_motion():
     messages = decoder()
     messages.push(joy(buttons=(0, 0, 0, 0, 1, 1)))
     reading = messages.reading()
-    assert (reading.held, reading.tapped) == ({"deadman", "stop"}, frozenset())
+    assert (reading.held, reading.tapped) == ({"deadman", "stop"}, {"stop"})
 
 
 @pytest.mark.parametrize("axes", [(), (0.0,), (np.nan, 0.0), (0.0, np.inf), (1e6, 0.0)])

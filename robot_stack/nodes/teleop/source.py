@@ -16,10 +16,11 @@ from robot_stack.config.teleop import LeaderTeleop, RealTeleop, ScriptedTeleop, 
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
-from robot_stack.nodes.conversion import pose_from_msg, state_from_msg
+from robot_stack.nodes.conversion import pose_from_msg, ros_ns_of, state_from_msg
 from robot_stack.nodes.drivers.feetech import LeaderPort
 from robot_stack.nodes.drivers.wires import type_called
 from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
+from robot_stack.nodes.ros_time import OFFSET
 from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.teleop.bindings import table
 from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
@@ -28,6 +29,7 @@ from robot_stack.teleop.page import TOPIC as PAGE
 from robot_stack.teleop.readers import MessageReader
 from robot_stack.teleop.robot_view import RobotView
 from robot_stack.teleop.selection import ArmSelector
+from robot_stack.teleop.sender_stamps import SenderStamps
 from robot_stack.teleop.sources import Machine
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
@@ -35,6 +37,8 @@ from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.build_safety import teleop_scale
 
 JOY = "sensor_msgs/Joy"
+LOOK_NS = 200_000_000
+"""Between two looks at the graph."""
 PacketT = TypeVar("PacketT")
 
 
@@ -105,20 +109,22 @@ def _subscribe(
     inputs = config.joy if isinstance(config, LeaderTeleop) else None
     for topic, reader in built.joy.items():
         if inputs is not None and inputs.topic == topic and inputs.type != JOY:
-            feed = _feeds(reader, quest_inputs, wake)
+            feed = _feeds(node, topic, reader, quest_inputs, wake)
             node.create_subscription(type_called(inputs.type), topic, feed, SAMPLED_EACH)
         else:
-            feed = _feeds(reader, _joy_packet, wake)
+            feed = _feeds(node, topic, reader, _joy_packet, wake)
             feed = _of_this_run(node, topic, feed) if topic == PAGE else feed
             node.create_subscription(Joy, topic, feed, SAMPLED_EACH)
     if built.leader is not None and isinstance(config, LeaderTeleop):
         by_pose = config.follow == "pose"
         kind: Any = PoseStamped if by_pose else JointState
         packet_of: Callable[[Any], Pose | JointPacket] = pose_from_msg if by_pose else _joint_packet
-        node.create_subscription(kind, config.topic, _feeds(built.leader, packet_of, wake), SAMPLED_EACH)
+        feed = _feeds(node, config.topic, built.leader, packet_of, wake)
+        node.create_subscription(kind, config.topic, feed, SAMPLED_EACH)
         if built.grip is not None and config.gripper_topic is not None:
-            take = _feeds(built.grip, lambda msg: float(msg.data), wake)
-            node.create_subscription(Float32, config.gripper_topic.topic, take, SAMPLED_EACH)
+            topic = config.gripper_topic.topic
+            take = _feeds(node, topic, built.grip, lambda msg: float(msg.data), wake)
+            node.create_subscription(Float32, topic, take, SAMPLED_EACH)
     if built.robot is not None:
         for arm in arms:
             show = show_robot(node, arm, selector, built.robot)
@@ -139,18 +145,54 @@ def _of_this_run(node: StackNode, topic: str, feed: Callable[[Joy], None]) -> Ca
 
 
 def _feeds(
-    reader: MessageReader[PacketT], packet_of: Callable[[Any], PacketT], wake: Callable[[], None]
+    node: StackNode,
+    topic: str,
+    reader: MessageReader[PacketT],
+    packet_of: Callable[[Any], PacketT],
+    wake: Callable[[], None],
 ) -> Callable[[Any], None]:
-    """Return a callback that hands a message on to its reader; one that is no packet is refused."""
+    """Return a callback that hands a message on to its reader.
+
+    One that is no packet, not of now, or of two senders is refused.
+    """
+    stamps, sender = SenderStamps(), SoleSender(node, topic)
 
     def on_message(msg: Any) -> None:
-        try:
-            reader.feed(packet_of(msg), time.monotonic_ns())
-        except SpecError as error:
-            reader.refuse(str(error))
+        now_ns = time.monotonic_ns()
+        stamp_ns = ros_ns_of(msg.header) if hasattr(msg, "header") else 0
+        refusal = sender.refusal(now_ns) or stamps.refusal(stamp_ns, now_ns + OFFSET.now_ns())
+        if refusal:
+            reader.refuse(refusal)
+        else:
+            try:
+                reader.feed(packet_of(msg), now_ns)
+            except SpecError as error:
+                reader.refuse(str(error))
         wake()
 
     return on_message
+
+
+class SoleSender:
+    """The judge of whether a topic has one publisher: two would take turns at the arm, each unaware of the other.
+
+    A publisher that was killed stays in the graph for three seconds.
+    """
+
+    def __init__(self, node: StackNode, topic: str) -> None:
+        self._node = node
+        self._topic = topic
+        self._looked_ns = -LOOK_NS
+        self._refusal = ""
+
+    def refusal(self, now_ns: int) -> str:
+        """Return why nobody on the topic is believed, or ""; the graph is read a few times a second."""
+        if now_ns - self._looked_ns >= LOOK_NS:
+            self._looked_ns = now_ns
+            count = self._node.count_publishers(self._topic)
+            text = f"{self._topic} has {count} publishers, must have one; stop the others, also a recording"
+            self._refusal = text if count > 1 else ""
+        return self._refusal
 
 
 def _joy_packet(msg: Joy) -> JoyPacket:

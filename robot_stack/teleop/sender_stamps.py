@@ -1,0 +1,46 @@
+"""The stamps of a foreign sender, by which a recording that is played again is told from a device that speaks now.
+
+Most senders stamp by the wall clock, and such a stamp must be of now. Some count from their own start, as a headset's
+app does, and some do not stamp at all: those cannot be told from their own recording, but two of them that speak in
+turn can.
+"""
+
+from __future__ import annotations
+
+LARGEST_AGE_NS = 1_000_000_000
+"""Hosts whose clocks are further apart are not synchronised."""
+WALL_CLOCK_NS = 10**18
+"""Of September 2001: whoever has a larger stamp has the wall clock's."""
+
+
+class SenderStamps:
+    """The judge of what one topic of a foreign sender brings."""
+
+    def __init__(self) -> None:
+        self._ahead_ns: int | None = None
+
+    def refusal(self, stamp_ns: int, now_ns: int) -> str:
+        """Return why a message is not of now, or "".
+
+        Args:
+            stamp_ns: As it stands in the message, 0 for none.
+            now_ns: ROS time.
+        """
+        if stamp_ns >= WALL_CLOCK_NS:
+            late_ns = now_ns - stamp_ns
+            if abs(late_ns) <= LARGEST_AGE_NS:
+                return ""
+            way = "old" if late_ns > 0 else "ahead"
+            return (
+                f"message is {abs(late_ns) / 1e9:.1f} s {way}, must be at most {LARGEST_AGE_NS / 1e9:g} s; stop the "
+                "recording that is played, or synchronise the hosts"
+            )
+        if stamp_ns == 0:
+            return ""
+        before, self._ahead_ns = self._ahead_ns, stamp_ns - now_ns
+        if before is None or abs(self._ahead_ns - before) <= LARGEST_AGE_NS:
+            return ""
+        return (
+            f"clock of the sender has moved by {(self._ahead_ns - before) / 1e9:.1f} s, must be one clock; has it "
+            "started again, or are there two?"
+        )
