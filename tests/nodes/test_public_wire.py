@@ -184,6 +184,7 @@ def test_the_example_of_a_policy_moves_the_arm_in_a_circle(stranger: Stranger, t
     words = [sys.executable, str(EXAMPLE), NAMESPACE.strip("/"), ARM]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(words, env=stranger.environment, stdout=log, stderr=log)
+    second = None
     try:
         wait_until(
             lambda: mode[-1][1].data.startswith("POLICY"), 30.0, "POLICY",
@@ -199,10 +200,13 @@ def test_the_example_of_a_policy_moves_the_arm_in_a_circle(stranger: Stranger, t
         wait_until(lambda: (spread_m()[:2] > 0.02).all(), 30.0, "a circle", lambda: f"{spread_m()} m")
         assert (spread_m()[:2] < 0.04).all()
         assert spread_m()[2] < 0.005
+        second = subprocess.Popen(words, env=stranger.environment)
+        wait_until(lambda: "has 2 publishers, must have one" in mode[-1][1].data, 30.0, "HOLD for the second policy")
     finally:
-        process.kill()
-        process.wait(5.0)
-    wait_until(lambda: mode[-1][1].data.startswith("HOLD"), 5.0, "HOLD after the policy has gone")
+        for each in (process, second):
+            if each is not None:
+                each.kill()
+                each.wait(5.0)
 
 
 def test_the_tool_of_the_urdf_at_measured_angles_is_at_the_pose_of_the_same_stamp(stranger: Stranger) -> None:

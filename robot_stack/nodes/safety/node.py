@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
@@ -47,6 +48,7 @@ from robot_stack.nodes.safety.limit_parameters import LimitParameters
 from robot_stack.nodes.safety.stop_latch import StopLatch
 from robot_stack.nodes.safety.wires import ArmOutput, PolicyCommands
 from robot_stack.nodes.safety.wiring import Input, asks, problem_of_node
+from robot_stack.nodes.sole_sender import SoleSender
 from robot_stack.types.command import MOVING_MODES, Mode, Source
 from robot_stack.types.finding import Level
 from robot_stack.types.reason import Refusal, RefusalKind
@@ -139,12 +141,14 @@ class SafetyNode(StackNode):
             self._listen(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED, arm, needed=True)
             self._listen(TwistStamped, topics.policy(arm), partial(self._policy.take, arm), NEWEST, arm)
             self._listen(Joy, topics.teleop(arm), partial(self._on_teleop, arm), NEWEST, arm)
-            foreign = partial(self._foreign_policy.take, arm)
-            self._listen(TwistStamped, topics.foreign_policy(arm), foreign, NEWEST, arm)
+            topic = topics.foreign_policy(arm)
+            foreign = self._of_one(topic, partial(self._foreign_policy.take, arm))
+            self._listen(TwistStamped, topic, foreign, NEWEST, arm)
         for arm in self._policy.grippers:
             self._listen(JointState, topics.policy_gripper(arm), partial(self._policy.take_gripper, arm), NEWEST, arm)
-            foreign_grip = partial(self._foreign_policy.take_gripper, arm)
-            self._listen(JointState, topics.foreign_policy_gripper(arm), foreign_grip, NEWEST, arm)
+            topic = topics.foreign_policy_gripper(arm)
+            foreign_grip = self._of_one(topic, partial(self._foreign_policy.take_gripper, arm))
+            self._listen(JointState, topic, foreign_grip, NEWEST, arm)
         self._listen(Joy, topics.EVENTS, self._on_events, KEYS, single=False)
         self._listen(Header, topics.OPERATOR, self._on_operator, NEWEST)
         for topic in self._stop_topics:
@@ -153,6 +157,19 @@ class SafetyNode(StackNode):
             quiet = SubscriptionEventCallbacks(use_default_callbacks=False)  # for one that latched before this start
             refused = self._refuse_of("stop_input")
             self._doors.append(GuardedTopic(self, Bool, topic, heard, LATCHED, refused, events=quiet))
+
+    def _of_one(self, topic: str, take: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return a callback that takes a message of somebody else's policy; two of them hold the cell."""
+        sender = SoleSender(self, topic)
+
+        def heard(msg: Any) -> None:
+            two = sender.refusal(time.monotonic_ns())
+            if two is None:
+                take(msg)
+            else:
+                self._filter.hold(two)
+
+        return heard
 
     def _listen(
         self,

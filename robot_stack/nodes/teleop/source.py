@@ -21,6 +21,7 @@ from robot_stack.nodes.drivers.feetech import LeaderPort
 from robot_stack.nodes.drivers.wires import type_called
 from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
 from robot_stack.nodes.ros_time import OFFSET
+from robot_stack.nodes.sole_sender import SoleSender
 from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.teleop.bindings import table
 from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
@@ -37,8 +38,6 @@ from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.build_safety import teleop_scale
 
 JOY = "sensor_msgs/Joy"
-LOOK_NS = 200_000_000
-"""Between two looks at the graph."""
 PacketT = TypeVar("PacketT")
 
 
@@ -162,7 +161,7 @@ def _feeds(
         stamp_ns = ros_ns_of(msg.header) if hasattr(msg, "header") else 0
         refusal = sender.refusal(now_ns) or stamps.refusal(stamp_ns, now_ns + OFFSET.now_ns())
         if refusal:
-            reader.refuse(refusal)
+            reader.refuse(str(refusal))
         else:
             try:
                 reader.feed(packet_of(msg), now_ns)
@@ -171,28 +170,6 @@ def _feeds(
         wake()
 
     return on_message
-
-
-class SoleSender:
-    """The judge of whether a topic has one publisher: two would take turns at the arm, each unaware of the other.
-
-    A publisher that was killed stays in the graph for three seconds.
-    """
-
-    def __init__(self, node: StackNode, topic: str) -> None:
-        self._node = node
-        self._topic = topic
-        self._looked_ns = -LOOK_NS
-        self._refusal = ""
-
-    def refusal(self, now_ns: int) -> str:
-        """Return why nobody on the topic is believed, or ""; the graph is read a few times a second."""
-        if now_ns - self._looked_ns >= LOOK_NS:
-            self._looked_ns = now_ns
-            count = self._node.count_publishers(self._topic)
-            text = f"{self._topic} has {count} publishers, must have one; stop the others, also a recording"
-            self._refusal = text if count > 1 else ""
-        return self._refusal
 
 
 def _joy_packet(msg: Joy) -> JoyPacket:
