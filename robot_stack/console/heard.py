@@ -190,8 +190,12 @@ class Heard:
         self.kind, self.way, self.finished, self.resetting = "", "", not resetting, resetting
         self.help = None
 
-    def events(self, events: Collection[str], device: str, now_ns: int, now_unix_s: float) -> None:
-        """Take in keys of an operator. A verdict is on the running episode, or on the one that the model claims."""
+    def events(self, events: Collection[str], device: str, now_ns: int, now_unix_s: float) -> Label | None:
+        """Take in keys of an operator. A verdict is on the running episode, or on the one that the model claims.
+
+        Returns:
+            A verdict that the actor does not hear, because it puts the scene back by now; it has to be kept.
+        """
         if events:
             self.tell(f"{', '.join(events)} on {device}", now_unix_s)
         if "stage" in events and self.episodes.running:
@@ -200,11 +204,14 @@ class Heard:
         claim = self.claim(now_ns)
         episode_id = self.episodes.running or ("" if claim is None else claim.episode_id)
         if said is None or not episode_id:
-            return
+            return None
         self._claim = None
-        if not self._said_already(episode_id, said):
-            self.verdicts.ended(operator_label(episode_id, said, now_unix_s), now_ns)
-            self.version += 1
+        if self._said_already(episode_id, said):
+            return None
+        label = operator_label(episode_id, said, now_unix_s)
+        self.verdicts.ended(label, now_ns)
+        self.version += 1
+        return None if self.episodes.running or self.finished else label
 
     def _mark(self, at_s: float, now_unix_s: float) -> None:
         """Take in that the next stage begins, or tell why it cannot; the actor decides alike, a frame apart at most."""

@@ -243,6 +243,10 @@ class ConsoleSession:
         else:
             raise PageError(f"no episode runs, must run to be called a {verdict}; choose an earlier one in the list")
 
+    def keep(self, label: Label) -> None:
+        """Keep a verdict that was said elsewhere and that nobody else records."""
+        self._journal.add(label)
+
     def _say(self, message: Say, now_ns: int, now_unix_s: float) -> None:
         row = self.heard.episodes.check(message.episode)
         if row.open:

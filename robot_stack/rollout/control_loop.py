@@ -336,20 +336,17 @@ class ControlLoop:
         return self._space.to_action({arm: np.zeros(6) for arm in arms}, {}, self._measured(observation))
 
     def _close(self, episode: _Episode, end: EndReason) -> None:
-        """Write the last frame and let the operator refuse a declared success."""
+        """Write the last frame, and hear the operator's verdict: on a declared success, or pressed as the end came."""
         if episode.observation is not None and episode.index > 0:
             episode.push(None, end)
+        if episode.operator is None:
+            episode.operator = _newest_verdict(self._cell.events())
         if episode.declared:
             self._cell.claim(Verdict.SUCCESS)
             deadline_ns = self._clock.now_ns() + round(self._limits.verdict_s * 1e9)
             while self._clock.now_ns() < deadline_ns and episode.operator is None:
                 self._clock.sleep_until_ns(self._clock.now_ns() + self._period_ns // 2)
-                events = self._cell.events()
-                if "failure" in events:
-                    episode.operator = Verdict.FAILURE
-                elif "success" in events:
-                    episode.operator = Verdict.SUCCESS
-        if episode.declared:
+                episode.operator = _newest_verdict(self._cell.events())
             episode.say(Verdict.SUCCESS, LabelSource.MODEL)
         if episode.operator is not None:
             episode.say(episode.operator, LabelSource.OPERATOR)
@@ -446,3 +443,9 @@ class _Episode:
         self._sink.label(
             Label(episode_id=self.header.episode_id, verdict=verdict, source=source, stamp_unix_s=time.time())
         )
+
+
+def _newest_verdict(events: tuple[str, ...]) -> Verdict | None:
+    """Return the verdict among an operator's events, the last of several, or None."""
+    verdicts = [Verdict(event) for event in events if event in tuple(Verdict)]
+    return verdicts[-1] if verdicts else None

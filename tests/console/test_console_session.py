@@ -49,7 +49,9 @@ class Sitting:
         self.heard.no_episode(resetting=resetting, now_ns=self.now_ns)
 
     def events(self, *events: str, device: str = "browser") -> None:
-        self.heard.events(events, device, self.now_ns, self.unix_s)
+        label = self.heard.events(events, device, self.now_ns, self.unix_s)
+        if label is not None:
+            self.desk.keep(label)
 
     def claim(self) -> None:
         self.heard.claimed(Verdict.SUCCESS, self.now_ns, self.unix_s)
@@ -179,6 +181,18 @@ def test_a_refusal_on_another_device_closes_the_claim(at):
     at.events("failure", device="scripted")
     assert at.now()["claim"] is None
     assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+
+
+@pytest.mark.parametrize(("resetting", "kept"), [(False, []), (True, [Verdict.FAILURE])])
+def test_a_refusal_on_a_gamepad_that_the_actor_hears_no_more_is_kept_for_the_learner(at, resetting, kept):
+    """The page showed it as counted, and nobody had recorded it."""
+    at.episode()
+    at.ends()
+    at.claim()
+    at.ends(resetting=resetting)
+    at.events("failure", device="gamepad")
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+    assert [label.verdict for label in at.desk.to_send(at.now_ns)] == kept
 
 
 def test_a_word_from_the_list_waits_ten_seconds_before_it_is_sent(at):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -307,3 +308,41 @@ def test_a_mark_after_the_last_stage_or_at_the_first_frame_changes_nothing_and_i
     assert "at frame 0, must be within 1" in first
     assert "must be of one from 1 to 1: the task has open, close; mark no more" in last
     assert outcome.steps == STEPS
+
+
+class LateKeys(FakeCell):
+    """A cell whose keys wait until they are asked for, and one of them comes at the end of the episode."""
+
+    def __init__(self, pressed: str, when: str, **options: Any) -> None:
+        super().__init__(**options)
+        self._pressed, self._when = pressed, when
+
+    def events(self) -> tuple[str, ...]:
+        return super().events() if self._when not in self.calls else self._take()
+
+    def claim(self, verdict: Verdict) -> None:
+        super().claim(verdict)
+        self.calls.append("claimed")
+
+    def _take(self) -> tuple[str, ...]:
+        pressed, self._pressed = self._pressed, ""
+        return (pressed,) if pressed else ()
+
+
+@pytest.mark.parametrize(
+    ("cell", "scores", "end", "labels"),
+    [
+        (LateKeys("failure", "finish", broken=3), None, EndReason.FAULT, ["operator failure"]),
+        (LateKeys("failure", "finish", blind=lambda tick: tick >= 2), None, EndReason.FAULT, ["operator failure"]),
+        (LateKeys("discard", "finish"), None, EndReason.TIMEOUT, ["operator discard"]),
+        (LateKeys("success", "finish"), None, EndReason.TIMEOUT, ["operator success"]),
+        (LateKeys("failure", "finish"), FakeScores(2), EndReason.SUCCESS, ["model success", "operator failure"]),
+        (LateKeys("discard", "claimed"), FakeScores(2), EndReason.SUCCESS, ["model success", "operator discard"]),
+    ],
+)
+def test_a_verdict_that_is_pressed_as_the_end_comes_is_recorded(
+    cell: FakeCell, scores: FakeScores | None, end: EndReason, labels: list[str]
+) -> None:
+    outcome, sink = _run(cell, FakePolicy(), scores=scores)
+    assert outcome.end is end
+    assert [f"{source} {verdict}" for source, verdict in _labels(sink)] == labels

@@ -41,6 +41,7 @@ from robot_stack.console.journal import Journal
 from robot_stack.console.label_forwarder import LabelForwarder
 from robot_stack.console.record_of import RunRecord
 from robot_stack.console.session import ConsoleSession
+from robot_stack.control.safety.admission import KeyAdmission
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
@@ -53,6 +54,7 @@ from robot_stack.nodes.conversion import (
     mode_from_text,
     page_to_msg,
     raw_stamp_ns,
+    stamp_ns_of,
 )
 from robot_stack.nodes.diagnostics import Diagnosis, Due
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
@@ -104,6 +106,7 @@ class ConsoleNode(StackNode):
         self._forwarder: LabelForwarder | None = None
         self._refused: dict[str, str] = {}
         self._pressed_ns = 0
+        self._keys = KeyAdmission(topics.EVENTS)
         self._whole: dict[int, Subscription] = {}
         self._stop_inputs: dict[str, bool] = {}
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
@@ -276,9 +279,13 @@ class ConsoleNode(StackNode):
         self._changed()
 
     def _on_events(self, msg: Joy) -> None:
+        now_ns = time.monotonic_ns()
+        refusal = self._keys.refusal(self.sealer.sender(topics.EVENTS, msg), stamp_ns_of(msg.header), now_ns)
         with self._session.locked():
             device, _ = frame_and_session(msg.header.frame_id)
-            self._heard.events(events_from_msg(msg), device, time.monotonic_ns(), time.time())
+            unheard = self._heard.events(events_from_msg(msg), device, now_ns, time.time())
+            if unheard is not None and refusal is None:
+                self._session.keep(unheard)
         self._changed()
 
     def _on_status(self, msg: String) -> None:
