@@ -12,7 +12,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.curve import Curve
 from robot_stack.console.episodes import EpisodeList
 from robot_stack.console.figures import Diagnosed, Facts
-from robot_stack.console.verdicts import Verdicts, operator_label
+from robot_stack.console.verdicts import Verdicts
 from robot_stack.runs.learning import Learning
 from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
 from robot_stack.runs.stage import Stage
@@ -208,7 +208,7 @@ class Heard:
         self._claim = None
         if self._said_already(episode_id, said):
             return None
-        label = operator_label(episode_id, said, now_unix_s)
+        label = self.verdicts.label(episode_id, said, now_unix_s)
         self.verdicts.ended(label, now_ns)
         self.version += 1
         return None if self.episodes.running or self.finished else label

@@ -17,7 +17,6 @@ from robot_stack.console.journal import Journal
 from robot_stack.console.messages import Message, Move, PageError, Press, Say, Seen, Sit, Undo, Write
 from robot_stack.console.operator_lock import OperatorLock
 from robot_stack.console.rights import ENABLING, Rights
-from robot_stack.console.verdicts import operator_label
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.teleop.page import page_packet
 from robot_stack.types.command import Mode
@@ -232,7 +231,7 @@ class ConsoleSession:
         if named and named != first:
             self._say(Say(episode=named, verdict=verdict), now_ns, now_unix_s)
         elif claim is not None:
-            label = operator_label(claim.episode_id, verdict, now_unix_s)
+            label = heard.verdicts.label(claim.episode_id, verdict, now_unix_s)
             self._journal.add(label)
             heard.verdicts.ended(label, now_ns)
             heard.answered()
@@ -251,7 +250,7 @@ class ConsoleSession:
         row = self.heard.episodes.check(message.episode)
         if row.open:
             raise PageError(f"episode {row.number} still runs, must have ended; press the key of the verdict instead")
-        label = operator_label(message.episode, message.verdict, now_unix_s)
+        label = self.heard.verdicts.label(message.episode, message.verdict, now_unix_s)
         self._journal.add(label)
         self.heard.verdicts.say(label, now_ns)
         self.heard.version += 1

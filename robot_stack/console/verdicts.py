@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from robot_stack.console.messages import PageError
-from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.event import Label, LabelSource, Verdict, stamp_after
 
 UNDO_NS = 10_000_000_000
 _RANK = {LabelSource.MODEL: 1, LabelSource.OPERATOR: 2}
@@ -40,6 +40,11 @@ class Verdicts:
     def __init__(self) -> None:
         self._counts: dict[str, Label] = {}
         self._newest: OperatorVerdict | None = None
+
+    def label(self, episode_id: str, verdict: Verdict, now_unix_s: float) -> Label:
+        """Make the label of an operator's verdict, later than what counts so far."""
+        held = self._counts.get(episode_id)
+        return operator_label(episode_id, verdict, stamp_after([held] if held is not None else [], now_unix_s))
 
     def counts(self, episode_id: str) -> Label | None:
         """Return the label that counts for an episode; None if nobody has said anything."""
@@ -81,13 +86,13 @@ class Verdicts:
             raise PageError(f"nothing was said within {limit_s:g} s, must be to be taken back; label the episode anew")
         self._newest = None
         episode_id = newest.label.episode_id
+        verdict = newest.before.verdict if newest.before is not None else Verdict.DISCARD
+        answer = self.label(episode_id, verdict, now_unix_s)
         self._counts.pop(episode_id)
         if newest.before is not None:
             self._counts[episode_id] = newest.before
         if newest.kept_back:
             return newest.label, None
-        verdict = newest.before.verdict if newest.before is not None else Verdict.DISCARD
-        answer = operator_label(episode_id, verdict, now_unix_s)
         self._take(answer)
         return newest.label, answer
 

@@ -22,7 +22,7 @@ from robot_stack.replay.identity import check_spec
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import StoreError
-from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.event import Label, LabelSource, Verdict, stamp_after
 from robot_stack.types.names import check_name
 from robot_stack.types.preferences import Kept
 from robot_stack.types.stages import shifted
@@ -187,8 +187,9 @@ def edit(view: StoreView, out: Path, changes: Changes, *, now_unix_s: float) -> 
                 store.copy(view, episode_id)
         store.carry(view, {name: _kept(view, name, changes) for name in view.episodes})
         for episode_id, verdict in changes.verdicts.items():
+            stamp_unix_s = stamp_after((each for each in store.labels if each.episode_id == episode_id), now_unix_s)
             store.labels.append(
-                Label(episode_id=episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=now_unix_s)
+                Label(episode_id=episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=stamp_unix_s)
             )
         store.notes += [
             Note(episode_id=name, text=text, stamp_unix_s=now_unix_s) for name, text in changes.notes.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -35,3 +36,12 @@ class Label:
     source: LabelSource
     stamp_unix_s: float
     note: str = ""
+
+
+LATER_S = 1e-3
+"""By so much a new label is later than one that a clock ahead has stamped."""
+
+
+def stamp_after(labels: Iterable[Label], now_unix_s: float) -> float:
+    """Return a stamp for a new label of an episode, later than these of it: a clock that was set back undoes nothing."""
+    return max([now_unix_s, *(label.stamp_unix_s + LATER_S for label in labels)])

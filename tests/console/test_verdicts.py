@@ -6,6 +6,7 @@ import pytest
 
 from robot_stack.console.messages import PageError
 from robot_stack.console.verdicts import UNDO_NS, Verdicts, operator_label
+from robot_stack.replay.outcome import verdict
 from robot_stack.types.event import Label, LabelSource, Verdict
 
 S = 1_000_000_000
@@ -93,3 +94,19 @@ def test_two_words_on_one_episode_are_undone_to_the_one_before():
     verdicts.say(operator_label("e", BAD, 2.0), S)
     verdicts.undo(2 * S, 3.0)
     assert counts(verdicts) == (GOOD, LabelSource.OPERATOR)
+
+
+def test_a_correction_counts_although_the_clock_was_set_back_in_between():
+    verdicts = Verdicts()
+    first = verdicts.label("e", GOOD, 3600.0)
+    verdicts.say(first, 0)
+    second = verdicts.label("e", BAD, 5.0)
+    verdicts.say(second, 60 * S)
+    assert verdicts.counts("e") == second
+    assert verdict([second, first]) is BAD
+    third = verdicts.label("e", GOOD, 6.0)
+    verdicts.ended(third, 61 * S)
+    said, answer = verdicts.undo(62 * S, 7.0)
+    assert said == third
+    assert answer is not None
+    assert verdict([third, answer, first, second]) is BAD

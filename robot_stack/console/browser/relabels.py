@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from robot_stack.console.journal import LabelJournal
-from robot_stack.console.verdicts import UNDO_NS, Verdicts, operator_label
+from robot_stack.console.verdicts import UNDO_NS, Verdicts
 from robot_stack.disk.durable import disk_errors
 from robot_stack.replay.annotations import LabelLog
 from robot_stack.replay.durable import writing
@@ -65,7 +65,7 @@ class Relabels:
             StoreError: If the disk refuses; nothing was said then.
         """
         with self._lock:
-            label = operator_label(episode_id, verdict, now_unix_s)
+            label = self._verdicts.label(episode_id, verdict, now_unix_s)
             self._journal.add(label)
             self._verdicts.say(label, now_ns)
             self._error = ""
