@@ -43,5 +43,5 @@ LATER_S = 1e-3
 
 
 def stamp_after(labels: Iterable[Label], now_unix_s: float) -> float:
-    """Return a stamp for a new label of an episode, later than these of it: a clock that was set back undoes nothing."""
+    """Return a stamp for a new label of an episode, later than these of it, also if the clock was set back."""
     return max([now_unix_s, *(label.stamp_unix_s + LATER_S for label in labels)])
