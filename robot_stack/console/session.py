@@ -38,13 +38,16 @@ class PageClock:
     """Estimate of how late a page's packets are, against the fastest one so far, from the page's own stamps."""
 
     def __init__(self) -> None:
+        self.anew = False
+        """Whether the last packet came after a silence, so that nobody knows how late it was."""
         self._offset_ms: float | None = None
         self._last: tuple[float, float] = (0.0, 0.0)
 
     def late_ms(self, t_ms: float, now_ms: float) -> float:
         """Return how late a packet is that was stamped `t_ms` and arrived at `now_ms`, in milliseconds."""
         last_t_ms, last_ms = self._last
-        if t_ms < last_t_ms or now_ms - last_ms > RESET_MS:
+        self.anew = last_ms > 0.0 and (t_ms < last_t_ms or now_ms - last_ms > RESET_MS)
+        if self.anew:
             self._offset_ms = None
         passed_ms, self._last = now_ms - last_ms, (t_ms, now_ms)
         offset_ms = now_ms - t_ms
@@ -61,9 +64,12 @@ class Hand:
         self._clock = PageClock()
         self.holds = False
         """Whether its deadman is held."""
+        self._must_release = False
 
     def take(self, move: Move, now_ns: int) -> JoyPacket:
         """Return the packet to send on for a move of the hand.
+
+        After a silence a deadman must be seen released first: what waited in a network is not what is meant now.
 
         Raises:
             PageError: If it is too old to be believed, and nothing is lost by that: the arm is not in the hand.
@@ -73,8 +79,10 @@ class Hand:
             return self._gone()
         if late:
             raise PageError(f"page is more than {LATEST_MS:.0f} ms late, network or machine is too busy; drive later")
-        self.holds = move.live and "deadman" in move.pressed
-        return page_packet(move.axes, move.pressed if move.live else ())
+        self._must_release = "deadman" in move.pressed and (self._must_release or self._clock.anew)
+        pressed = move.pressed - {"deadman"} if self._must_release else move.pressed
+        self.holds = move.live and "deadman" in pressed
+        return page_packet(move.axes, pressed if move.live else ())
 
     def close(self) -> JoyPacket | None:
         """Return the packet that lets go of the arm if the page drove, else None; for a page that has gone."""

@@ -71,3 +71,17 @@ def test_lateness_is_never_negative_nor_more_than_the_real_one(delays_ms):
         arrived = max(arrived, sent + delay_ms)
         late = clock.late_ms(sent, arrived)
         assert -1e-6 <= late <= arrived - sent + 1e-6
+
+
+def test_a_packet_that_waited_in_the_network_does_not_take_the_arm():
+    hand = Hand()
+    for n in range(30):
+        hand.take(move(1000.0 + 40 * n), (1000 + 40 * n) * MS)
+    late = hand.take(move(2240.0, "deadman", x=1.0), (2240 + 5000) * MS)
+    assert list(late.buttons) == [0] * len(late.buttons)
+    assert not hand.holds
+    hand.take(move(7300.0, "deadman", x=1.0), 7300 * MS)
+    assert not hand.holds
+    hand.take(move(7340.0), 7340 * MS)
+    hand.take(move(7380.0, "deadman"), 7380 * MS)
+    assert hand.holds
