@@ -164,7 +164,6 @@ def test_metrics_are_finite_scalars_without_gradient(case: Case) -> None:
     assert learner.name == case.name
 
 
-@pytest.mark.long
 @each_or_two_at_every_save
 def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
     for stop in (2, 6):  # before and after what is cloned first

@@ -328,7 +328,9 @@ def test_seed_decides_everything() -> None:
     assert not torch.equal(same[0][0], other[0])
 
 
-@pytest.mark.parametrize("name", IN_THE_LEARNER)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "bc_weight" else pytest.mark.long) for name in IN_THE_LEARNER]
+)
 def test_every_setting_of_the_learner_changes_what_is_learned(name: str) -> None:
     base, changed = trained(8), trained(8, **{name: IN_THE_LEARNER[name]})
     pairs = zip(state_of(base), state_of(changed), strict=True)
