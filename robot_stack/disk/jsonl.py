@@ -32,7 +32,8 @@ def read_jsonl(path: Path, parse: Callable[[Any], Row]) -> JsonLines[Row]:
 
     Args:
         path: Read as it is now; nothing is changed.
-        parse: Makes a row of one line's value; a ValueError, KeyError or TypeError damns the line and no other.
+        parse: Makes a row of one line's value; a ValueError, KeyError or TypeError damns the line and no other, and so
+            does a line that is nested too deeply.
 
     Raises:
         OSError: If there is a file and it cannot be read.
@@ -55,7 +56,7 @@ def parse_jsonl(lines: Iterable[bytes], name: str, parse: Callable[[Any], Row]) 
             continue
         try:
             rows.append(parse(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             damaged[f"{name} line {number}"] = repr(error)
     return JsonLines(rows, damaged)
 

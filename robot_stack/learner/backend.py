@@ -32,9 +32,14 @@ PLAIN_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCut:
-    """An episode that the store has closed at its newest frame: its actor is gone, or a step of it was refused."""
+    """An episode that the store has closed at its newest frame: its actor is gone, or a step of it was refused.
+
+    Attributes:
+        gone: Whether it had no frame, so that there is nothing of it.
+    """
 
     episode_id: str
+    gone: bool
 
 
 Arrival = EpisodeHeader | Step | Label | EpisodeCut
@@ -219,8 +224,7 @@ class Backend:
         """Tell the learner of the episodes that were cut, once closed on disk: a full disk may do so later."""
         for episode_id in sorted(self._cutting - set(self._store.unfinished)):
             self._cutting.discard(episode_id)
-            if episode_id in self._store.episodes:  # else it had no frame and is gone
-                self._hand_over(EpisodeCut(episode_id=episode_id))
+            self._hand_over(EpisodeCut(episode_id=episode_id, gone=episode_id not in self._store.episodes))
 
     def _close_absent(self) -> None:
         for episode_id in self._store.unfinished:

@@ -149,6 +149,8 @@ def count_arrival(arrival: Arrival, statistics: EpisodeStatistics, store: Episod
             statistics.episodes[arrival.episode_id].add(arrival)
         case Label():
             statistics.label(arrival)
+        case EpisodeCut(gone=True):
+            statistics.forget(arrival.episode_id)
         case EpisodeCut():
             statistics.recount(store.read(arrival.episode_id, images=False))
 

@@ -7,6 +7,7 @@ only reads them, when it fits a reward model.
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ class AnnotationLog(Generic[Annotation]):
         self._path = path
         self._parse: Callable[[Mapping[str, Any]], Annotation] = parse
         self._rows: list[Annotation] = []
+        self._known: set[Annotation] = set()
         self.damaged: dict[str, str] = {}
 
     @property
@@ -60,7 +62,7 @@ class AnnotationLog(Generic[Annotation]):
         if whole != len(raw):
             write_durable(self._path, raw[:whole])
         found = read_jsonl(self._path, self._parse)
-        self._rows, self.damaged = found.rows, found.damaged
+        self._rows, self._known, self.damaged = found.rows, set(found.rows), found.damaged
 
     def append(self, annotation: Annotation) -> bool:
         """Append an annotation to the log; False if this very one is there already.
@@ -72,11 +74,12 @@ class AnnotationLog(Generic[Annotation]):
         episodes = annotation.episodes if isinstance(annotation, Preference) else (annotation.episode_id,)
         for episode_id in episodes:
             check_name(episode_id, "episode id")
-        if annotation in self._rows:
+        if annotation in self._known:
             return False
         with disk_errors(f"writing an annotation of {' and '.join(episodes)}"):
             append_row(self._path, asdict(annotation))
         self._rows.append(annotation)
+        self._known.add(annotation)
         return True
 
 
@@ -108,6 +111,8 @@ def mark_from(raw: Mapping[str, Any]) -> StageMark:
     mark = StageMark(**{**raw, "source": LabelSource(raw["source"])})
     if type(mark.stage) is not int or type(mark.frame) is not int or type(mark.removed) is not bool:
         raise ValueError(f"stage mark is {dict(raw)}, must have whole numbers for stage and frame, and removed or not")
+    if not math.isfinite(mark.stamp_unix_s) or type(mark.episode_id) is not str or type(mark.name) is not str:
+        raise ValueError(f"stage mark is {dict(raw)}, must have texts for episode and name, and a finite time")
     return mark
 
 
@@ -152,7 +157,10 @@ def label_from(raw: Mapping[str, Any]) -> Label:
     Raises:
         ValueError, KeyError, TypeError: If it is none.
     """
-    return Label(**{**raw, "verdict": Verdict(raw["verdict"]), "source": LabelSource(raw["source"])})
+    label = Label(**{**raw, "verdict": Verdict(raw["verdict"]), "source": LabelSource(raw["source"])})
+    if not math.isfinite(label.stamp_unix_s) or type(label.episode_id) is not str or type(label.note) is not str:
+        raise ValueError(f"label is {dict(raw)}, must have texts for episode and note, and a finite time")
+    return label
 
 
 class ScoreFiles:

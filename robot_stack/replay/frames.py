@@ -24,6 +24,9 @@ from robot_stack.types.transition import ActionRow, Step
 NO_ROW = -1
 LONGEST_PERIODS = 1.5
 """Time between two frames beyond which a control tick was missed: the cell was blind, or the loop overran."""
+MOST_TICKS = 1000
+"""A longer time between two frames counts as so many: nothing is left of a value behind it, and a clock that jumps by
+years asks for no table of that length."""
 _FIRST_ROWS = 1024
 
 
@@ -166,7 +169,7 @@ class FrameTable:
         columns["gripper_change"][row] = self._move_grippers(episode, step.index, step.observation.proprio, executed)
         self._last_rows[episode.number] = row
         if step.index:
-            passed_ns = step.observation.stamp_ns - episode.stamp_ns
+            passed_ns = float(step.observation.stamp_ns - episode.stamp_ns)
             episode.tick += int(self._ticks(np.array([passed_ns]))[0])
             if passed_ns > self._longest_ns:
                 episode.late.add(step.index)
@@ -205,7 +208,7 @@ class FrameTable:
         if frames:
             self._last_rows[episode.number] = rows[-1]
             stamps_ns = arrays["stamp_ns"]
-            passed_ns = np.diff(stamps_ns)
+            passed_ns = np.diff(stamps_ns.astype(np.float64))
             columns["tick"][rows] = np.cumsum([0, *self._ticks(passed_ns)])
             episode.tick = int(columns["tick"][rows[-1]])
             episode.late.update((np.flatnonzero(passed_ns > self._longest_ns) + 1).tolist())
@@ -283,8 +286,8 @@ class FrameTable:
         return np.asarray(before != episode.grippers_open)
 
     def _ticks(self, passed_ns: np.ndarray) -> np.ndarray:
-        """Return the control ticks between frames by the time between their stamps, at least 1 each."""
-        return np.maximum(1, np.rint(passed_ns / self._period_ns)).astype(np.int64)
+        """Return the control ticks between frames by the time between their stamps, 1 to `MOST_TICKS` each."""
+        return np.clip(np.rint(passed_ns / self._period_ns), 1, MOST_TICKS).astype(np.int64)
 
     def _link(self, episode: EpisodeRows) -> None:
         complete = len(episode.rows) if self._feature_size == 0 else episode.featured

@@ -178,19 +178,29 @@ class EpisodeStatistics:
         self._rate_hz = rate_hz
         self._task_ids = tuple(task_ids)
         self.episodes: dict[str, EpisodeAccount] = {}
+        self._early: dict[str, list[Label]] = {}
         self.counts_above = -1
         """Version of the parameters of an earlier policy, up to which episodes say nothing of how good this one is."""
 
     def begin(self, header: EpisodeHeader) -> EpisodeAccount:
         """Open an account for an episode; repeating it is harmless."""
-        return self.episodes.setdefault(header.episode_id, EpisodeAccount(header=header))
+        account = self.episodes.setdefault(header.episode_id, EpisodeAccount(header=header))
+        for label in self._early.pop(header.episode_id, []):
+            self.label(label)
+        return account
 
     def label(self, label: Label) -> None:
-        """Record a verdict in the account of its episode, if there is one."""
-        if label.episode_id in self.episodes:
-            known = self.episodes[label.episode_id].labels
-            newest = known.setdefault(label.source, label)
-            known[label.source] = max(newest, label, key=lambda each: (each.stamp_unix_s, each.verdict))
+        """Record a verdict in the account of its episode, or keep it until that begins: they come by two ways."""
+        if label.episode_id not in self.episodes:
+            self._early.setdefault(label.episode_id, []).append(label)
+            return
+        known = self.episodes[label.episode_id].labels
+        newest = known.setdefault(label.source, label)
+        known[label.source] = max(newest, label, key=lambda each: (each.stamp_unix_s, each.verdict))
+
+    def forget(self, episode_id: str) -> None:
+        """Close the account of an episode that was announced and has no frame: it never was."""
+        self.episodes.pop(episode_id, None)
 
     @property
     def accounts(self) -> list[EpisodeAccount]:

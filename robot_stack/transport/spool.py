@@ -40,9 +40,9 @@ class Segment:
 
     @classmethod
     def create(cls, folder: Path, first: int) -> Segment:
-        """Create an empty segment, on disk by name when this returns."""
+        """Create an empty segment, on disk by name when this returns; no two have one file."""
         path = folder / f"{first:016d}{SUFFIX}"
-        path.touch()
+        path.touch(exist_ok=False)
         sync_directory(folder)
         return cls(path)
 
@@ -253,7 +253,7 @@ class Spool:
                 )
         self._released = max(self._read_mark(), found[0].first if found else 0)
         for segment in found:
-            if segment.end <= self._released:
+            if segment.end <= self._released or not segment.offsets:  # the last start recorded nothing
                 segment.path.unlink()
             else:
                 self._segments.append(segment)

@@ -12,12 +12,13 @@ import pytest
 from robot_stack.learner.backend import EpisodeCut, ParamsBoard
 from robot_stack.replay.manifest import Manifest
 from robot_stack.replay.outcome import Outcome
+from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
-from tests.learner.bench import Bench, FakeModel, action_row, header_of, label_of, observation_of, steps_of
+from tests.learner.bench import SPEC, Bench, FakeModel, action_row, header_of, label_of, observation_of, steps_of
 
 pytestmark = pytest.mark.long
 
@@ -112,7 +113,7 @@ def test_cut_that_was_learned_from_disk_is_no_second_end(bench: Bench) -> None:
 def test_episode_without_a_frame_is_gone(bench: Bench) -> None:
     bench.send("000000-online-a", [], None)
     bench.send("000001-online-a", [P])
-    assert EpisodeCut(episode_id="000000-online-a") not in bench.backend.take()
+    assert EpisodeCut(episode_id="000000-online-a", gone=True) in bench.backend.take()
     assert (bench.store.quarantined, bench.store.unfinished) == ({}, ())
     assert bench.store.episodes == ("000001-online-a",)
 
@@ -253,3 +254,27 @@ def test_backend_flushes_by_itself(bench: Bench) -> None:
     bench.backend.stop()
     assert bench.backend.durable("000000-online-a") == 2
     assert bench.backend.hello() == 3
+
+
+def test_a_verdict_that_comes_before_its_episode_counts_as_after_a_restart(bench: Bench) -> None:
+    """The page tells the learner at once; the actor's header may wait in its spool."""
+    name = "000001-online-a"
+    bench.backend.label(label_of(name, Verdict.SUCCESS))
+    bench.take()
+    bench.send(name, [P] * 3, EndReason.TIMEOUT)
+    bench.take()
+    restarted = EpisodeStatistics(SPEC.rate_hz)
+    restarted.recount(bench.store.read(name))
+    for label in bench.store.labels:
+        restarted.label(label)
+    assert bench.statistics.episodes[name].success
+    assert restarted.episodes[name].success
+
+
+def test_an_episode_that_was_announced_and_has_no_frame_never_was(bench: Bench) -> None:
+    """It counted as running for ever, and the learner waited for its end before each pause."""
+    bench.backend.begin(header_of("000001-online-a"))
+    bench.take()
+    bench.send("000002-online-a", [P] * 3)
+    bench.take()
+    assert list(bench.statistics.episodes) == ["000002-online-a"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -103,3 +104,18 @@ def test_a_damaged_score_file_is_named_and_may_be_scored_again(tmp_path: Path) -
 def test_a_version_that_climbs_out_of_the_store_is_refused(tmp_path: Path) -> None:
     with EpisodeStore(tmp_path, SPEC, TASK) as store, pytest.raises(SpecError, match="score version"):
         store.append_scores(scores([0.5], version="../x"))
+
+
+@pytest.mark.parametrize(
+    "wrong", ['"stamp_unix_s": null', '"stamp_unix_s": NaN', '"stamp_unix_s": "1"', '"note": 3', '"episode_id": ["x"]']
+)
+def test_a_line_that_is_no_label_is_named_and_skipped(tmp_path: Path, wrong: str) -> None:
+    log = tmp_path / "labels.jsonl"
+    with EpisodeStore(tmp_path, SPEC, TASK) as store:
+        store.append_label(label())
+    right = log.read_text()
+    row = {**json.loads(right), **json.loads("{" + wrong + "}")}
+    log.write_text(right + json.dumps(row) + "\n" + "[" * 100_000 + "\n")
+    with EpisodeStore(tmp_path, SPEC, TASK) as store:
+        assert store.labels == (label(),)
+        assert list(store.quarantined) == ["labels.jsonl line 2", "labels.jsonl line 3"]

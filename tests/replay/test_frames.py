@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.replay.frames import FrameTable
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.frames import MOST_TICKS, FrameTable
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from tests.examples import examples
-from tests.replay.recorded import small_spec, steps_of
+from tests.replay.recorded import TASK, header_of, small_spec, steps_of
 
 SPEC = small_spec()
 
@@ -63,3 +67,20 @@ def test_features_come_in_order_and_are_never_overwritten() -> None:
         table.set_features("0", np.ones((3, 3), np.float16), start=3)
     with pytest.raises(StoreError, match=r"must be float16 \(n, 3\)"):
         table.set_features("0", ones.astype(np.float32))
+
+
+@pytest.mark.parametrize("jump_ns", [1_700_000_000 * 10**9, 2**62, -(10**18)])
+def test_a_stamp_that_jumps_costs_no_more_than_its_own_step(tmp_path: Path, jump_ns: int) -> None:
+    """Of a recording with two clocks, or of a foreign actor: live it ended the learner, from disk every draw."""
+    live, whole = table_of(), table_of()
+    with EpisodeStore(tmp_path, SPEC, TASK) as store:
+        store.begin(header_of("0"))
+        for step in steps_of(SPEC, "0", [Source.POLICY] * 4):
+            jumped_ns = 10**9 + 10**8 * step.index + (step.index >= 2) * jump_ns
+            moved = replace(step, observation=replace(step.observation, stamp_ns=jumped_ns))
+            live.add(moved)
+            store.append(moved)
+        whole.add_episode("0", store.read("0").arrays)
+    ticks = live.column("tick")
+    np.testing.assert_array_equal(ticks, whole.column("tick"))
+    assert np.diff(ticks).tolist() == [1, MOST_TICKS if jump_ns > 0 else 1, 1, 1]

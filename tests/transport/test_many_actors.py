@@ -120,7 +120,9 @@ def test_one_actor_that_never_returns_is_closed_and_the_others_go_on(
     assert learner.store.unfinished == (name_of(1, "stays"),)
     assert learner.store.read(name_of(0, "gone")).length == 4
     assert [*learner.store.read(name_of(0, "gone")).steps()][-1].end is EndReason.FAULT
-    assert [a for a in learner.take() if isinstance(a, EpisodeCut)] == [EpisodeCut(episode_id=name_of(0, "gone"))]
+    assert [a for a in learner.take() if isinstance(a, EpisodeCut)] == [
+        EpisodeCut(episode_id=name_of(0, "gone"), gone=False)
+    ]
     stays.push(make_step(name_of(1, "stays"), 5, last=True))
     assert stays.wait_acked(TIMEOUT_S)
     assert stored_as_sent(learner, "stays", 1, 6)

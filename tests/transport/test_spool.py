@@ -77,6 +77,31 @@ def test_unreleased_records_are_there_after_a_restart(spool: Spool, folder: Path
     third.close()
 
 
+@pytest.mark.parametrize("starts_without_a_record", [1, 2, 3])
+def test_starts_that_recorded_nothing_cost_nothing_of_what_comes_later(
+    spool: Spool, folder: Path, starts_without_a_record: int
+) -> None:
+    """The file that was being written was taken for an old one, and deleted once the old records were acked."""
+    old = fill(spool, 3)
+    spool.close()
+    for _ in range(starts_without_a_record):
+        idle = Spool(folder)
+        idle.open()
+        idle.close()
+    again = Spool(folder)
+    again.open()
+    new = [b"%03d" % i * 10 for i in range(3, 6)]
+    assert all(map(again.put, new))
+    assert contents(again) == old + new
+    again.release(3)
+    assert contents(again) == new
+    again.close()
+    last = Spool(folder)
+    last.open()
+    assert contents(last) == new
+    last.close()
+
+
 def test_nothing_is_left_once_all_is_released(spool: Spool, folder: Path) -> None:
     fill(spool, 20)
     spool.release(20)

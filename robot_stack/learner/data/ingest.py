@@ -122,7 +122,7 @@ class Ingest:
                 self._statistics.label(arrival)
                 self._replay.add_label(arrival)
             elif isinstance(arrival, EpisodeCut):
-                self._cut(arrival.episode_id)
+                self._cut(arrival)
         self._take_steps(steps)
 
     def _take_steps(self, steps: list[Step]) -> None:
@@ -145,8 +145,12 @@ class Ingest:
             if mine[-1].end is not None:
                 self._finish(episode_id)
 
-    def _cut(self, episode_id: str) -> None:
+    def _cut(self, cut: EpisodeCut) -> None:
         """End an episode at its newest frame, where the store has closed it."""
+        if cut.gone:
+            self._statistics.forget(cut.episode_id)
+            return
+        episode_id = cut.episode_id
         episode = self._store.read(episode_id, images=False)
         self._statistics.recount(episode)
         if episode.header.kind is not EpisodeKind.EVAL:
