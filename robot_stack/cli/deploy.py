@@ -9,6 +9,7 @@ from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
+from robot_stack.runs.folder import Part, holding
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import newest_reward
 from robot_stack.types.event import LabelSource
@@ -24,13 +25,13 @@ def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None
         judge: Who says that the task is done; None: the run's success model if it has a trusted one.
 
     Raises:
-        ConfigError: If there is no such run or policy, or the cell's DDS domain is taken.
+        ConfigError: If there is no such run or policy, its cell is going on, or the cell's DDS domain is taken.
         ModuleNotFoundError: If there is no torch here.
     """
     check_torch()
     resolved, folder, path = run_and_policy(name, policy)
     judge = judge or _judge_of(folder)
-    with prepared(resolved, folder) as ready:
+    with holding(folder, Part.CELL), prepared(resolved, folder) as ready:
         saved = () if path is None else ("--policy", str(path))
         session = session_process("deployed", folder, *saved, "--episodes", str(episodes), "--judge", judge)
         rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)

@@ -12,6 +12,7 @@ from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
 from robot_stack.replay.outcome import Outcome
 from robot_stack.runs.beginning import command_line
+from robot_stack.runs.folder import Part, holding
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.statistics import EpisodeAccount, balanced
 from robot_stack.teleop.bindings import Device, table
@@ -28,11 +29,12 @@ def run(
     """Record demonstrations until there are enough; returns the exit code.
 
     Raises:
-        ConfigError: If a file is wrong, or the folder is of another run.
+        ConfigError: If a file is wrong, the folder is of another run, or that is going on.
     """
     resolved = load_cell(name, overrides, root)
     wanted = resolved.run.training.demos if episodes is None else episodes
-    with prepared(resolved, own_folder(resolved, folder)) as ready:
+    place = own_folder(resolved, folder)
+    with holding(place, Part.CELL, Part.LEARNER), prepared(resolved, place) as ready:
         if resolved.teleop.device in tuple(Device):
             column = Device(resolved.teleop.device)
             print(table([Device.KEYBOARD if column is Device.BROWSER else column]))  # a page that drives has its keys

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import find, run_of_cell, search_path
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.runs.folder import check_own
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.spec import BASE
@@ -55,8 +55,7 @@ def own_folder(wanted: ResolvedRun, folder: Path | None) -> Path:
         ConfigError: If it is of another run.
     """
     place = RUNS / wanted.name if folder is None else folder
-    if RunPaths(place).resolved.is_file():
-        check_same(load_resolved(RunPaths(place).resolved), wanted, place)
+    check_own(wanted, place)
     return place
 
 
@@ -101,24 +100,3 @@ def say_progress(what: str, number: int, count: int) -> None:
     """Print progress to stderr, in about ten lines."""
     if number == count or number % max(1, count // 10) == 0:
         print(f"{what} {number} of {count}", file=sys.stderr, flush=True)
-
-
-def check_same(saved: ResolvedRun, wanted: ResolvedRun, folder: Path) -> None:
-    """Refuse to go on with a folder of another run, naming what differs.
-
-    Raises:
-        ConfigError: If it is of another task, seed, spec or setting.
-    """
-    if saved.spec().digest != wanted.spec().digest:
-        raise ConfigError(f"{folder} is of another spec (arms, cameras, proprio or rate); choose another NAME")
-    ours, theirs = dict(_comparable(wanted)), dict(_comparable(saved))
-    for key in sorted(set(ours) | set(theirs)):
-        if ours.get(key) != theirs.get(key):
-            raise ConfigError(
-                f"{folder} has {key} = {theirs.get(key)!r}, asked for is {ours.get(key)!r}; "
-                "use the same settings to go on with it, or choose another NAME"
-            )
-
-
-def _comparable(run: ResolvedRun) -> list[tuple[str, Any]]:
-    return [(key, value) for key, value, _ in run.values() if key != "cell.learner_address"]

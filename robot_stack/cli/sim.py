@@ -17,10 +17,10 @@ from policies.encoders.registry import find_encoder
 from reward_models.live import find_live
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.extras import check_ros, check_torch
-from robot_stack.cli.run_folder import RUNS, check_same
+from robot_stack.cli.run_folder import RUNS
 from robot_stack.cli.supervise import PageAddress
 from robot_stack.config.cross import LEAST_DEMOS
-from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.memory import tree_megabytes
@@ -29,6 +29,7 @@ from robot_stack.processes.supervisor import ARM_LOST, Supervisor
 from robot_stack.processes.table import ONE_THREAD, ProcessSpec, process_table
 from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.runs.beginning import Beginning, command_line
+from robot_stack.runs.folder import Part, check_own, holding
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.transport.access.security import actor_credentials
@@ -116,6 +117,7 @@ def run(
     """Start or resume the dry run `name`; returns the exit code.
 
     Raises:
+        ConfigError: If the configuration is wrong, or the folder is of another run, or that is going on.
         KeyboardInterrupt: If an operator ended it; the text says how to go on.
     """
     asked = [f"seed={seed}"]
@@ -123,25 +125,33 @@ def run(
         asked.append(f"algorithm.name={algorithm}")
     if quick:
         asked = quick_settings(task, asked, overrides, root)
-    dry_run = prepare(RUNS / name, task, [*asked, *overrides], root, plain=plain or not sys.stdout.isatty())
-    say = _Say(dry_run)
-    say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
+    resolved = load(RUNS / name, task, [*asked, *overrides], root)
     again = _again(name, seed, task, algorithm, quick, overrides, root)
-    Beginning(command=again, quick=quick).write(dry_run.folder)
+    with holding(RUNS / name, *Part):
+        dry_run = prepare(RUNS / name, resolved, plain=plain or not sys.stdout.isatty())
+        return _run(dry_run, Beginning(command=again, quick=quick))
+
+
+def _run(dry_run: DryRun, beginning: Beginning) -> int:
+    """Go through the phases that are left of a dry run; returns the exit code."""
+    say, folder = _Say(dry_run), dry_run.folder
+    say.text(f"run {folder.name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {folder}")
+    beginning.write(folder)
     try:
-        with prepared(dry_run.resolved, dry_run.folder) as ready, _terminate_as_interrupt():
-            table = process_table(dry_run.resolved, dry_run.folder)
+        with prepared(dry_run.resolved, folder) as ready, _terminate_as_interrupt():
+            table = process_table(dry_run.resolved, folder)
             with _Window(table, ready, say) as window:
-                _to_the_report(dry_run, ready, [row for row in table if not row.window], window, say, again)
+                rows = [row for row in table if not row.window]
+                _to_the_report(dry_run, ready, rows, window, say, beginning.command)
     except ArmLostError as error:
         print(error, file=sys.stderr)
         return ARM_LOST
     except KeyboardInterrupt:
-        told = f"\nThe robot holds and everything is saved. Go on with: {again}"
+        told = f"\nThe robot holds and everything is saved. Go on with: {beginning.command}"
         raise KeyboardInterrupt(told) from None
     finally:
         say.close()
-    print(f"Report: {RunPaths(dry_run.folder).report}\nNext: {_evaluate_more(dry_run.folder)}")
+    print(f"Report: {RunPaths(folder).report}\nNext: {_evaluate_more(folder)}")
     return 0
 
 
@@ -219,20 +229,27 @@ def _again(
     return " ".join(["make sim", f"NAME={name}", *(f"{key}={value}" for key, value in said.items() if value)])
 
 
-def prepare(folder: Path, task: str, overrides: list[str], root: Path | None, *, plain: bool) -> DryRun:
-    """Make a new run folder, or take an earlier one if it is of the same run.
+def load(folder: Path, task: str, overrides: list[str], root: Path | None) -> ResolvedRun:
+    """Load the run of a dry run, whose folder is new or of the same one.
 
     Raises:
         ConfigError: If the configuration is wrong, or the folder is of another task, seed or spec.
-        RobotError: If nothing can be rendered here.
         ModuleNotFoundError: If there is no torch here, or no ROS and the cell has nodes.
     """
     wanted = load_checked(task, [*overrides, f"cell.learner_address={free_address('127.0.0.1:0')}"], root)
     check_ros(wanted)
     check_torch()
-    saved = RunPaths(folder).resolved
-    if saved.exists():
-        check_same(load_resolved(saved), wanted, folder)
+    check_own(wanted, folder)
+    return wanted
+
+
+def prepare(folder: Path, wanted: ResolvedRun, *, plain: bool) -> DryRun:
+    """Try a step of the run, and make its folder, or take up where an earlier start in it ended.
+
+    Raises:
+        RobotError: If nothing can be rendered here.
+        SpecError: If an environment's step is none.
+    """
     tried = build_local_cell(wanted, 0)
     tried.reset(0)
     tried.start("tried", EpisodeKind.EVAL)
@@ -240,7 +257,7 @@ def prepare(folder: Path, task: str, overrides: list[str], root: Path | None, *,
     tried.observe()  # GL, scene and cameras work, an environment makes a step, or a message says what to install
     tried.close()
     RunPaths(folder).log.mkdir(parents=True, exist_ok=True)
-    write_durable(saved, wanted.to_yaml())
+    write_durable(RunPaths(folder).resolved, wanted.to_yaml())
     phases = _read_json(RunPaths(folder).phases)
     memory = _read_json(RunPaths(folder).memory)
     return DryRun(folder=folder, resolved=wanted, plain=plain, phases=dict(phases), peak_mb=memory.get("peak_mb", 0.0))

@@ -11,6 +11,7 @@ from robot_stack.cli.run_folder import own_folder
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.table import ONE_THREAD
 from robot_stack.runs.beginning import Beginning, command_line
+from robot_stack.runs.folder import Part, holding
 from robot_stack.runs.paths import RunPaths
 
 
@@ -20,23 +21,25 @@ def run(
     """Serve actors and train until the learner has had enough; returns the exit code.
 
     Raises:
-        StackError: If a file is wrong, the folder is of another run, or a resume would not be exact.
+        StackError: If a file is wrong, the folder is of another run, its learner is going on, or a resume would not be
+            exact.
     """
     resolved = load_checked(name, overrides, root)
     place = own_folder(resolved, folder)
-    place.mkdir(parents=True, exist_ok=True)
-    write_durable(RunPaths(place).resolved, resolved.to_yaml())
-    chosen = () if folder is None else ("--folder", str(folder))
-    Beginning(command=command_line("train", name, *chosen, overrides=overrides, root=root)).write(place)
-    for variable, value in ONE_THREAD.items():
-        os.environ.setdefault(variable, value)  # read when torch is imported
-    from robot_stack.learner.process import main
+    with holding(place, Part.LEARNER):
+        write_durable(RunPaths(place).resolved, resolved.to_yaml())
+        chosen = () if folder is None else ("--folder", str(folder))
+        Beginning(command=command_line("train", name, *chosen, overrides=overrides, root=root)).write(place)
+        for variable, value in ONE_THREAD.items():
+            os.environ.setdefault(variable, value)  # read when torch is imported
+        from robot_stack.learner.process import main
 
-    where = address or resolved.cell.learner_address
-    print(
-        f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: robot-stack act {name}", flush=True
-    )
-    code = main(["--run", str(RunPaths(place).resolved), "--address", where])
-    learned = RunPaths(place).policy("policy").exists()
-    print(f"Next: robot-stack report {place}" if learned else f"Next: robot-stack train {name}, to go on")
-    return code
+        where = address or resolved.cell.learner_address
+        print(
+            f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: robot-stack act {name}",
+            flush=True,
+        )
+        code = main(["--run", str(RunPaths(place).resolved), "--address", where])
+        learned = RunPaths(place).policy("policy").exists()
+        print(f"Next: robot-stack report {place}" if learned else f"Next: robot-stack train {name}, to go on")
+        return code

@@ -10,6 +10,7 @@ from robot_stack.cli.extras import check_torch
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
 from robot_stack.runs.beginning import Beginning, command_line
+from robot_stack.runs.folder import Part, holding
 from robot_stack.runs.paths import RunPaths
 
 
@@ -25,13 +26,15 @@ def run(
     """Start the processes of a run, bring them up in order and watch them until they end; returns the exit code.
 
     Raises:
-        ConfigError: If a file is wrong, or the cell's DDS domain is taken.
+        ConfigError: If a file is wrong, the run is going on in the folder, or the cell's DDS domain is taken.
         ModuleNotFoundError: If there is no torch here, and a process needs it.
     """
     resolved = load_checked(name, overrides, root)
     if not cell_only:
         check_torch()
-    with prepared(resolved, folder if folder is not None else new_folder(resolved, Path("runs"))) as ready:
+    place = folder if folder is not None else new_folder(resolved, Path("runs"))
+    parts = (Part.CELL,) if cell_only or remote_learner else tuple(Part)
+    with holding(place, *parts), prepared(resolved, place) as ready:
         flags = [text for text, said in (("--cell-only", cell_only), ("--remote-learner", remote_learner)) if said]
         again = command_line("up", name, "--folder", str(ready.folder), *flags, overrides=overrides, root=root)
         Beginning(command=again).write(ready.folder)

@@ -4,7 +4,7 @@ KIND is "sim", "workcell" or "learner", JSON the arguments of the launch file as
 that a launch file which includes it has pushed. The answer is a line of JSON on stdout: `said` for the terminal,
 `respawn_delay_s`, the `namespace` of the nodes, and `rows` with name, cmd, env, grace_s, and whether it is a `node`; or
 `refused` with a sentence. After it, each line {"ended": name, "code": exit code, "ran_s": seconds} on stdin is answered
-by {"then": one of `After`}. The run's DDS domain is claimed until stdin is closed.
+by {"then": one of `After`}. The run's folder and DDS domain are claimed until stdin is closed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from robot_stack.processes.table import (
     learner_process,
     namespace_of,
 )
+from robot_stack.runs.folder import Part, holding
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StackError
 
@@ -62,8 +63,10 @@ def _table(
 ) -> tuple[str, Sequence[ProcessSpec], Mapping[str, str]]:
     """Return what to say, the processes of the run, and the environment that they share."""
     folder = Path(values["folder"]) if values["folder"] else new_folder(resolved, Path("runs"))
+    cell_only, remote_learner = (values.get(key) == "true" for key in ("cell_only", "remote_learner"))
+    parts = {Part.LEARNER} if kind == "learner" else {Part.CELL} if cell_only or remote_learner else set(Part)
+    claim.enter_context(holding(folder, *parts))
     if kind == "learner":
-        folder.mkdir(parents=True, exist_ok=True)
         write_durable(RunPaths(folder).resolved, resolved.to_yaml())
         spec = learner_process(folder, values["address"] or resolved.cell.learner_address)
         return f"{resolved.name}: the learner; folder {folder}", [spec], {**os.environ, **ONE_THREAD}
@@ -71,8 +74,8 @@ def _table(
     table = choose_table(
         resolved,
         folder,
-        cell_only=values["cell_only"] == "true",
-        remote_learner=values.get("remote_learner", "false") == "true",
+        cell_only=cell_only,
+        remote_learner=remote_learner,
         self_active=kind == "sim",
     )
     return f"{resolved.name}: DDS domain {ready.domain}; folder {folder}", table, ready.environment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from robot_stack.disk.lock import take_lock
 from robot_stack.types.errors import StoreError
 
 SYNCS_AT_ONCE = 32
@@ -57,22 +57,13 @@ class WriterLock:
         Raises:
             StoreError: If another process writes to this store.
         """
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        except BlockingIOError as error:
-            owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
-            os.close(fd)
-            raise StoreError(
+        self._fd = take_lock(
+            self._path,
+            lambda owner: StoreError(
                 f"writer of {self._path.parent} is process {owner}, must be this one; "
                 "stop that process, or choose another run directory"
-            ) from error
-        except BaseException:
-            os.close(fd)
-            raise
-        self._fd = fd
+            ),
+        )
 
     def release(self) -> None:
         """Let go of the lock; harmless when not held."""

@@ -72,6 +72,10 @@ class RunPaths:
         self.beginning = folder / "beginning.json"
         """The command that goes on with the run, see `Beginning`."""
 
+    def lock(self, part: str) -> Path:
+        """Return the file that is locked while a part of the run is going on, see `holding`."""
+        return self.folder / f"{part}.lock"
+
     def policy(self, name: str) -> Path:
         """Return the file of a policy's parameters: `policy`, `best`, `bc`, or what else was kept."""
         return self.folder / f"{name}.safetensors"

@@ -106,6 +106,24 @@ def test_what_is_set_for_a_dry_run_is_what_it_runs_with(monkeypatch, tmp_path: P
     assert begun.command == "robot-stack sim --name sim --set training.demos=9 --set rate_hz=8"
 
 
+def test_a_dry_run_that_is_going_on_is_not_started_again(monkeypatch, tmp_path: Path, capsys) -> None:
+    starts = []
+
+    def goes_on(*_: object) -> None:
+        starts.append("sim")
+        if len(starts) == 1:
+            before = (tmp_path / "runs" / "sim" / "run.yaml").read_text()
+            assert main(["sim", "--plain"]) == 1
+            assert (tmp_path / "runs" / "sim" / "run.yaml").read_text() == before, "it says where the learner listens"
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "train_online", goes_on)
+    assert main(["sim", "--plain"]) == INTERRUPTED
+    assert len(starts) == 1
+    assert f"run runs/sim is going on (process {os.getpid()}), must have ended" in capsys.readouterr().err
+
+
 def make_sim(folder: Path, program: str) -> subprocess.Popen[str]:
     (folder / "robot-stack").write_text(program)
     (folder / "robot-stack").chmod(0o755)

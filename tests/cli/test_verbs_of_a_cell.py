@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -142,6 +143,51 @@ def test_a_folder_of_another_run_is_refused(verb, supervised, capsys) -> None:
     assert main.main([verb, "peg_insert"]) == 1
     assert "has run.seed = 4, asked for is 0" in capsys.readouterr().err
     assert not supervised
+
+
+ANOTHER_ADDRESS = ("--set", "cell.learner_address=127.0.0.1:1")
+"""The one setting with which a run may be gone on with, and that its folder tells."""
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (record, ("record", "peg_insert")),
+        (act, ("act", "peg_insert")),
+        (up, ("up", "peg_insert", "--folder", "runs/peg_insert")),
+        (deploy, ("deploy", "peg_insert", "--policy", "best")),
+        (train, ("train", "peg_insert")),
+    ],
+    ids=lambda of: of[0] if isinstance(of, tuple) else "",
+)
+def test_a_run_that_is_going_on_is_not_started_again(module, words, supervised, monkeypatch, capsys) -> None:
+    main.main(["act", "peg_insert"])
+    folder = Path("runs/peg_insert")
+    (folder / "best.safetensors").touch()
+    changed = () if module is deploy else ANOTHER_ADDRESS
+    starts = []
+
+    def goes_on(*_: object, **__: object) -> int:
+        starts.append(words)
+        if len(starts) == 1:
+            before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+            assert main.main([*words, *changed]) == 1
+            assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+        return 0
+
+    if module is train:
+        monkeypatch.setattr("robot_stack.learner.process.main", goes_on)
+    else:
+        monkeypatch.setattr(module, "supervise", goes_on)
+    assert main.main(list(words)) == 0
+    assert len(starts) == 1
+    assert f"run runs/peg_insert is going on (process {os.getpid()}), must have ended" in capsys.readouterr().err
+
+
+def test_learner_and_actor_of_one_machine_share_the_folder(supervised, monkeypatch) -> None:
+    monkeypatch.setattr("robot_stack.learner.process.main", lambda words: main.main(["act", "peg_insert"]))
+    assert main.main(["train", "peg_insert"]) == 0
+    assert len(supervised) == 1
 
 
 def test_train_serves_the_run_in_its_folder(monkeypatch, tmp_path, capsys) -> None:

@@ -368,7 +368,7 @@ def test_two_actors_named_on_the_command_line_teach_one_learner(tmp_path: Path) 
 def test_a_step_is_tried_before_a_run_begins(tmp_path: Path) -> None:
     path = write(tmp_path, tasks=task_of(PENDULUM), runs=ASKED)
     with pytest.raises(SpecError, match=r"info has \[.*\], must have 'success' or 'is_success'; judge by the reward"):
-        sim.prepare(tmp_path / "run", str(path), [], tmp_path, plain=True)
+        sim.prepare(tmp_path / "run", load_run(path, [], tmp_path), plain=True)
     assert not (tmp_path / "run").exists()
 
 
