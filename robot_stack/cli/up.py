@@ -7,6 +7,7 @@ from pathlib import Path
 
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.extras import check_torch
+from robot_stack.cli.run_folder import RUNS, own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
 from robot_stack.runs.beginning import Beginning, command_line
@@ -26,13 +27,14 @@ def run(
     """Start the processes of a run, bring them up in order and watch them until they end; returns the exit code.
 
     Raises:
-        ConfigError: If a file is wrong, the run is going on in the folder, or the cell's DDS domain is taken.
+        ConfigError: If a file is wrong, the folder is of another run or of one that is going on, or the cell's DDS
+            domain is taken.
         ModuleNotFoundError: If there is no torch here, and a process needs it.
     """
     resolved = load_checked(name, overrides, root)
     if not cell_only:
         check_torch()
-    place = folder if folder is not None else new_folder(resolved, Path("runs"))
+    place = new_folder(resolved, RUNS) if folder is None else own_folder(resolved, folder)
     parts = (Part.CELL,) if cell_only or remote_learner else tuple(Part)
     with holding(place, *parts), prepared(resolved, place) as ready:
         flags = [text for text, said in (("--cell-only", cell_only), ("--remote-learner", remote_learner)) if said]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +14,7 @@ from robot_stack.cli import act, deploy, main, record, train, up
 from robot_stack.cli.cell import measuring
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.processes import launch_rows
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
@@ -136,13 +139,28 @@ def test_who_says_that_a_deployed_task_is_done(supervised, capsys, rows, asked, 
     assert said in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("verb", ["record", "act", "train"])
+@pytest.mark.parametrize("verb", ["record", "act", "train", "up"])
 def test_a_folder_of_another_run_is_refused(verb, supervised, capsys) -> None:
     Path("runs/peg_insert").mkdir(parents=True)
-    RunPaths(Path("runs/peg_insert")).resolved.write_text(load_run("peg_insert", ["seed=4"]).to_yaml())
-    assert main.main([verb, "peg_insert"]) == 1
+    saved = RunPaths(Path("runs/peg_insert")).resolved
+    saved.write_text(load_run("peg_insert", ["seed=4"]).to_yaml())
+    before = saved.read_text()
+    assert main.main([verb, "peg_insert", "--folder", "runs/peg_insert"]) == 1
     assert "has run.seed = 4, asked for is 0" in capsys.readouterr().err
     assert not supervised
+    assert saved.read_text() == before
+
+
+@pytest.mark.parametrize("kind", ["sim", "workcell", "learner"])
+def test_a_launch_file_refuses_the_folder_of_another_run(kind, tmp_path) -> None:
+    saved = RunPaths(tmp_path).resolved
+    saved.write_text(load_run("peg_insert", ["seed=4"]).to_yaml())
+    before = saved.read_text()
+    values = {"run": "peg_insert", "set": "", "folder": str(tmp_path), "cell_only": "false", "address": ""}
+    answers = io.StringIO()
+    assert launch_rows.main([kind, json.dumps(values)], io.StringIO(), answers) == 1
+    assert "has run.seed = 4, asked for is 0" in json.loads(answers.getvalue())["refused"]
+    assert saved.read_text() == before
 
 
 ANOTHER_ADDRESS = ("--set", "cell.learner_address=127.0.0.1:1")
