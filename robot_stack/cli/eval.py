@@ -11,7 +11,7 @@ from typing import Any
 
 from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.disk.durable import write_durable
+from robot_stack.disk.durable import check_writable, write_durable
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.event import LabelSource
@@ -26,7 +26,9 @@ def run(
     robustness: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Evaluate a saved policy and print its success rate; returns the exit code.
+    """Evaluate a saved policy, print its success rate and keep it for the report; returns the exit code.
+
+    What a success model judged is not kept: it ends episodes that the simulator would let go on.
 
     Args:
         name: Folder of a run, or its name under runs/.
@@ -37,9 +39,12 @@ def run(
         as_json: Print the summary as JSON instead of a sentence; progress goes to stderr either way.
 
     Raises:
-        StackError: If the run has no such policy or no trusted success model, or cannot be evaluated here.
+        StackError: If the run has no such policy or no trusted success model, cannot be evaluated here, or its folder
+            takes no file.
     """
     resolved, folder, path = run_and_policy(name, policy)
+    kept = RunPaths(folder).robustness(policy) if robustness else RunPaths(folder).evaluation(policy)
+    check_writable(kept)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.learner.reward.success_model import run_success_model
@@ -51,14 +56,17 @@ def run(
     if robustness:
         if judge == LabelSource.MODEL:
             raise ConfigError("judge is 'model', must be 'truth' with --robustness, whose table counts what is so")
-        return _table(resolved, folder, params, wanted, name=policy, as_json=as_json)
+        return _table(resolved, folder, params, wanted, kept, name=policy, as_json=as_json)
 
     def say(number: int, success: bool) -> None:
         print(f"episode {number} of {wanted}: {'success' if success else 'failure'}", file=sys.stderr, flush=True)
 
     age_s = training_age_s(resolved, folder)
     model = run_success_model(folder, resolved) if judge == LabelSource.MODEL else None
-    summary = evaluate(resolved, params, wanted, say, observation_age_s=age_s, judge=model).summary()
+    found = evaluate(resolved, params, wanted, say, observation_age_s=age_s, judge=model)
+    if model is None:
+        found.write(kept)
+    summary = found.summary()
     if as_json:
         print(json.dumps({"run": folder.name, "policy": policy, **summary}))
         return 0
@@ -79,19 +87,20 @@ def run(
         print(_scored(summary["score"]))
     if model is not None:
         print(_judged(summary["success_model"], summary["episodes"]))
+    else:
+        print(f"Kept in {kept}")
     print(f"Next: robot-stack report {name}")
     return 0
 
 
 def _table(
-    resolved: ResolvedRun, folder: Path, params: Params | None, episodes: int, *, name: str, as_json: bool
+    resolved: ResolvedRun, folder: Path, params: Params | None, episodes: int, kept: Path, *, name: str, as_json: bool
 ) -> int:
-    """Print the table of robustness row by row, and keep what is there so far in the folder of the run."""
+    """Print the table of robustness row by row, and keep what is there so far in a file."""
     from robot_stack.rollout.evaluate import evaluate_held_out
     from robot_stack.workcell.variations import rows, words
 
     found: dict[str, Any] = {}
-    kept = RunPaths(folder).robustness(name)
     if not as_json:
         print("| varied | success (95 % interval) | cycle |\n| --- | --- | --- |", flush=True)
     for row, tested in rows(resolved).items():

@@ -30,7 +30,7 @@ def run(names: Sequence[str], as_json: bool = False) -> int:
         print(f"Report: {page}")
     if comparison is not None:
         print(f"Side by side: {comparison}")
-    print(f"Next: open it, or robot-stack eval {names[0]} --episodes 20")
+    print(f"Next: open it, or robot-stack eval {names[0]}")
     return 0
 
 

@@ -151,7 +151,7 @@ def _run(dry_run: DryRun, beginning: Beginning) -> int:
         raise KeyboardInterrupt(told) from None
     finally:
         say.close()
-    print(f"Report: {RunPaths(folder).report}\nNext: {_evaluate_more(folder)}")
+    print(f"Report: {RunPaths(folder).report}\nNext: {_evaluate_more(dry_run)}")
     return 0
 
 
@@ -173,12 +173,13 @@ def _to_the_report(
         Stage(name=StageName.FAILED, text=str(error), next_step=again).write(folder)
         raise
     text = f"the report is {RunPaths(folder).report}"
-    Stage(name=StageName.ENDED, text=text, result=result, next_step=_evaluate_more(folder)).write(folder)
+    Stage(name=StageName.ENDED, text=text, result=result, next_step=_evaluate_more(dry_run)).write(folder)
 
 
-def _evaluate_more(folder: Path) -> str:
-    """Return the command that evaluates the policy of a run that has ended."""
-    return f"robot-stack eval {folder.name} --episodes 20"
+def _evaluate_more(dry_run: DryRun) -> str:
+    """Return the command that evaluates the policy of a run that has ended on more resets than it did itself."""
+    episodes = 2 * dry_run.resolved.run.training.eval_episodes
+    return f"robot-stack eval {dry_run.folder.name} --episodes {max(20, episodes)}"
 
 
 class _Window:

@@ -96,6 +96,15 @@ class Evaluation:
             **({"score": summary_of(self.scores)} if self.scores else {}),
         }
 
+    def write(self, path: Path) -> None:
+        """Write the summary with success and time of each episode, as the report of a run reads it.
+
+        Raises:
+            OSError: If the disk refuses.
+        """
+        told = self.summary() | {"successes": self.successes, "durations_s": self.durations_s}
+        write_durable(path, json.dumps(told))
+
     def _of(self, task_id: str) -> list[tuple[bool, float]]:
         """Return success and time of each episode of a task."""
         each = zip(self.task_ids, self.successes, self.durations_s, strict=True)
@@ -281,12 +290,10 @@ def main(arguments: list[str] | None = None) -> int:
 
         age_s = training_age_s(resolved, options.run.parent)
         params = load_params(options.policy)
-        result = evaluate(resolved, params, options.episodes, report, observation_age_s=age_s)
+        evaluate(resolved, params, options.episodes, report, observation_age_s=age_s).write(options.out)
     except StackError as error:
         print(f"evaluate: {error}", file=sys.stderr)
         return 1
-    told = result.summary() | {"successes": result.successes, "durations_s": result.durations_s}
-    write_durable(options.out, json.dumps(told))
     return 0
 
 

@@ -55,3 +55,13 @@ def test_as_json_it_is_what_is_kept(folder: Path, capsys: pytest.CaptureFixture[
 def test_a_table_is_of_what_is_so_and_not_of_what_a_model_says(folder: Path) -> None:
     with pytest.raises(ConfigError, match="judge is 'model', must be 'truth' with --robustness"):
         verb.run("peg", judge="model", robustness=True)
+
+
+def test_a_place_that_takes_no_table_is_told_before_the_first_row(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "robustness_policy.json").mkdir()
+    assert main.main(["eval", "peg", "--robustness", "--episodes", "2"]) == 1
+    said = capsys.readouterr()
+    assert "robustness_policy.json is a folder, must be a file" in said.err
+    assert said.out == ""

@@ -57,12 +57,36 @@ def test_eval_counts_the_successes_of_the_saved_policy(folder: Path, capsys: pyt
     assert said.err.splitlines() == ["episode 1 of 2: failure", "episode 2 of 2: failure"]
 
 
+def test_what_eval_counts_is_kept_for_the_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = RunPaths(folder).evaluation("policy")
+    kept.write_text("broken")
+    assert main(["eval", str(folder), "--episodes", "2", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    told = json.loads(kept.read_text())
+    said |= {"successes": [False] * 2, "durations_s": [0.5] * 2}
+    assert {"run": folder.name, "policy": "policy", **told} == said
+    assert main(["report", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["policy"]["episodes"] == 2
+
+
+def test_a_place_that_takes_no_evaluation_is_told_before_the_first_episode(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = RunPaths(folder).evaluation("policy")
+    kept.unlink(missing_ok=True)
+    kept.mkdir()
+    assert main(["eval", str(folder), "--episodes", "1"]) == 1
+    kept.rmdir()
+    assert capsys.readouterr().err == f"{kept} is a folder, must be a file; name one in it\n"
+
+
 def test_eval_says_its_result_in_a_sentence_and_what_comes_next(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["eval", str(folder), "--episodes", "1"]) == 0
-    result, following = capsys.readouterr().out.splitlines()
+    result, kept, following = capsys.readouterr().out.splitlines()
     assert result.startswith("policy: 0 of 1 succeeded (95 % interval 0 to ")
+    assert kept == f"Kept in {RunPaths(folder).evaluation('policy')}"
     assert following == f"Next: robot-stack report {folder}"
 
 
@@ -72,7 +96,10 @@ def test_eval_can_be_judged_by_the_runs_own_success_model(
     assert main(["eval", str(folder), "--episodes", "2", "--judge", "model"]) == 1
     assert "must be at least 1; finish its demonstrations first" in capsys.readouterr().err
     monkeypatch.setattr(success_model, "run_success_model", lambda folder, resolved: SaysSo(after=3))
+    kept = RunPaths(folder).evaluation("policy")
+    kept.write_text("{}")
     assert main(["eval", str(folder), "--episodes", "2", "--judge", "model"]) == 0
+    assert kept.read_text() == "{}", "of episodes that the simulator ends"
     result, judged, _ = capsys.readouterr().out.splitlines()
     assert result.startswith("policy: 0 of 2 succeeded")
     assert judged == (

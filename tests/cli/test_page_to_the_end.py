@@ -114,4 +114,4 @@ def test_the_page_stays_up_through_evaluation_and_report(monkeypatch, tmp_path: 
     else:
         assert said["word"] == "RUN ENDED"
         assert "Policy: 19 of 20." in said["why"]
-        assert said["now"] == "Next: robot-stack eval sim --episodes 20"
+        assert said["now"] == "Next: robot-stack eval sim --episodes 200"
