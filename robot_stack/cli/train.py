@@ -29,17 +29,17 @@ def run(
     with holding(place, Part.LEARNER):
         write_durable(RunPaths(place).resolved, resolved.to_yaml())
         chosen = () if folder is None else ("--folder", str(folder))
-        Beginning(command=command_line("train", name, *chosen, overrides=overrides, root=root)).write(place)
+        heard = ("--address", address) if address else ()
+        again = command_line("train", name, *chosen, *heard, overrides=overrides, root=root)
+        Beginning(command=again).write(place)
         for variable, value in ONE_THREAD.items():
             os.environ.setdefault(variable, value)  # read when torch is imported
         from robot_stack.learner.process import main
 
         where = address or resolved.cell.learner_address
-        print(
-            f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: robot-stack act {name}",
-            flush=True,
-        )
+        acting = command_line("act", name, *chosen, overrides=overrides, root=root)
+        print(f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: {acting}", flush=True)
         code = main(["--run", str(RunPaths(place).resolved), "--address", where])
         learned = RunPaths(place).policy("policy").exists()
-        print(f"Next: robot-stack report {place}" if learned else f"Next: robot-stack train {name}, to go on")
+        print(f"Next: robot-stack report {place}" if learned else f"Next: {again}, to go on")
         return code

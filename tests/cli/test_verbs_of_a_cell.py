@@ -16,6 +16,7 @@ from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.processes import launch_rows
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, RewardFitRow
@@ -215,10 +216,24 @@ def test_train_serves_the_run_in_its_folder(monkeypatch, tmp_path, capsys) -> No
     assert train.run("peg_insert", ["seed=3"], address="127.0.0.1:0") == 0
     assert served == [["--run", "runs/peg_insert/run.yaml", "--address", "127.0.0.1:0"]]
     assert load_resolved(RunPaths(Path("runs/peg_insert")).resolved).run.seed == 3
-    assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack train peg_insert, to go on"
+    again = "robot-stack train peg_insert --address 127.0.0.1:0 --set seed=3"
+    assert capsys.readouterr().out.splitlines()[-1] == f"Next: {again}, to go on"
     Path("runs/peg_insert/policy.safetensors").touch()
     train.run("peg_insert", ["seed=3"], address="127.0.0.1:0")
     assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack report runs/peg_insert"
+
+
+def test_what_train_says_to_type_is_of_the_same_run(monkeypatch, tmp_path, own_files, capsys) -> None:
+    monkeypatch.setattr("robot_stack.learner.process.main", lambda words: 0)
+    given = ("--folder", "runs/mine", "--root", "hardware_configs", "--set", "seed=3")
+    assert main.main(["train", "peg_insert", *given, "--address", "127.0.0.1:0"]) == 0
+    begun, following = capsys.readouterr().out.splitlines()
+    assert begun.endswith(f"On the robot's machine: robot-stack act peg_insert {' '.join(given)}")
+    again = "robot-stack train peg_insert --folder runs/mine --address 127.0.0.1:0 --root hardware_configs --set seed=3"
+    assert following == f"Next: {again}, to go on"
+    beginning = Beginning.read(Path("runs/mine"))
+    assert beginning is not None
+    assert beginning.command == again
 
 
 @pytest.fixture
