@@ -45,9 +45,9 @@ def run(
         def onward(code: int) -> str:
             if code:
                 return f"robot-stack doctor {name}"
-            if _recorded(resolved, ready.folder) >= wanted:
-                return f"robot-stack train {resolved.name}"
             chosen = ("--folder", str(folder)) if folder is not None else ()
+            if _recorded(resolved, ready.folder) >= wanted:
+                return command_line("train", resolved.name, *chosen, overrides=overrides, root=root)
             words = ("record", name, *chosen, *(("--episodes", str(episodes)) if episodes is not None else ()))
             return f"{command_line(*words, overrides=overrides, root=root)}, to go on"
 

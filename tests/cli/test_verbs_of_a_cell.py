@@ -236,6 +236,14 @@ def test_what_train_says_to_type_is_of_the_same_run(monkeypatch, tmp_path, own_f
     assert beginning.command == again
 
 
+def test_what_record_says_to_type_is_of_the_same_run(supervised, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(record, "_recorded", lambda *_: 1)
+    given = ("--folder", "runs/mine", "--set", "seed=3")
+    assert main.main(["record", "sim", "--episodes", "1", *given]) == 0
+    following = f"Next: robot-stack train peg_insert {' '.join(given)}"
+    assert capsys.readouterr().out.splitlines()[-1] == following
+
+
 @pytest.fixture
 def own_files(monkeypatch, tmp_path) -> Path:
     """An operator's own configuration folder, in the working directory."""
