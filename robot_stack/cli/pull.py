@@ -12,12 +12,14 @@ from robot_stack.hub.folder import names, receive, refuse_taken
 from robot_stack.hub.remote import client, download
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.names import check_name
 
 
 def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data: bool) -> int:
     """Fetch, check a policy, and only then put it into its place; returns the exit code.
 
     Raises:
+        SpecError: If the name cannot be one of a run.
         ConfigError: If what was pulled is no run that this version knows, or huggingface_hub is not installed.
         StoreError: If the place is taken, or what was pulled is incomplete.
         TransportError: If the Hub refuses or cannot be reached.
@@ -39,7 +41,7 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
             draft.rename(out)
         print(f"Next: robot-stack data import {out} --format lerobot --out EPISODES")
         return 0
-    out = RUNS / name
+    out = RUNS / check_name(name, "name")
     refuse_taken(out)
     with tempfile.TemporaryDirectory() as scratch:
         source = folder or Path(scratch)

@@ -51,9 +51,11 @@ def gather(run: Path, policy: str, about: About, out: Path, hub: ModuleType) -> 
         hub: The package huggingface_hub.
 
     Raises:
-        StoreError: If `out` has something in it, or the disk refuses.
+        StoreError: If `out` has something in it, the policy cannot be read, or the disk refuses.
+        ConfigError: If the policy is of another spec than the run.
     """
     refuse_taken(out)
+    _check_policy(RunPaths(run).policy(policy), about.resolved)
     with disk_errors(f"writing {out}"):
         out.mkdir(parents=True, exist_ok=True)
         given, theirs = RunPaths(run), RunPaths(out)

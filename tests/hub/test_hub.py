@@ -220,6 +220,8 @@ REFUSED: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # None: refused
     "no_run": (("push", "nothing", "--hub", "a/b"), None, "run is 'nothing'"),
     "no_policy": (("push", "peg", "--policy", "best", "--folder", "x"), None, "must be one of ['policy']"),
     "taken": (("pull", "peg", "--hub", "someone/peg"), None, "must be new or empty"),
+    "outside_of_runs": (("pull", "../../x", "--folder", "y"), None, "name is '../../x', must be 1 to 128 letters"),
+    "no_name": (("pull", "", "--folder", "y"), None, "name is '', must be 1 to 128 letters"),
     "data_of_a_folder": (("pull", "x", "--data", "--folder", "y"), None, "data import y --format lerobot --out x"),
 }
 
@@ -293,6 +295,15 @@ def test_a_run_that_would_start_a_program_is_not_taken(place: Path) -> None:
     with pytest.raises(ConfigError, match="has a base policy of kind 'lerobot', must have none: it would start"):
         receive(given, place / "runs/mine")
     assert not (place / "runs/mine").exists()
+
+
+@pytest.mark.parametrize("spoil", [_garbage, _other_spec, _no_spec])
+def test_a_policy_that_nobody_could_load_is_not_given_away(place: Path, spoil) -> None:
+    spoil(place / "runs/peg")
+    code, answer = said(place, "push", "peg", "--folder", "given")
+    assert code == 1
+    assert "policy.safetensors" in answer
+    assert not (place / "given").exists()
 
 
 @pytest.mark.parametrize("spoil", [_no_policy, _garbage, _other_spec, _no_spec, _no_run, _unknown_key, _no_json, _link])
