@@ -10,6 +10,7 @@ import argparse
 import importlib
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,14 @@ from pathlib import Path
 
 from robot_stack.cli.data.words import add_data, port_number
 from robot_stack.cli.extras import EXTRA_OF, remedy
+from robot_stack.config.files.patterns import ADDRESS, WORDS
 from robot_stack.types.errors import SpecError, StackError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
 
 INTERRUPTED = 130
+MOST_S = 30 * 86_400.0
+"""Longest time after which a run may be told to end."""
 WHICH_POLICY = "policy, best, bc for the imitation baseline, or base for the run's base policy by itself (policy)"
 ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove", "rviz", "scene"), "cell."), "data": "data."}
 """Where the modules of a verb lie, if it is not beside this one."""
@@ -64,7 +68,8 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sim(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="sim", help="the run is in runs/NAME; the same name goes on (sim)")
+    text = "the run is in runs/NAME; the same name goes on (sim)"
+    parser.add_argument("--name", type=_name("name"), default="sim", help=text)
     parser.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
     parser.add_argument("--task", default="peg_insert", help="a run in hardware_configs/runs (peg_insert)")
     parser.add_argument(
@@ -80,7 +85,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", type=Path, help="of the run (a new one under runs/RUN)")
     parser.add_argument("--cell-only", action="store_true", help="no actor, no learner")
     parser.add_argument("--remote-learner", action="store_true", help="the learner runs where the cell says")
-    parser.add_argument("--timeout-s", type=float, metavar="S", help="end the run after this long")
+    parser.add_argument("--timeout-s", type=_seconds(MOST_S), metavar="S", help="end the run after this long")
 
 
 def _add_cell(parser: argparse.ArgumentParser, more: str = "") -> None:
@@ -93,7 +98,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry", action="store_true", help="ask nothing of an operator")
     move = "with the deadman held, move each arm 1 cm and 2 degrees along each axis at a tenth of the limits"
     parser.add_argument("--move", action="store_true", help=move)
-    parser.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="listen for so long (60)")
+    parser.add_argument("--seconds", type=_seconds(), default=60.0, metavar="S", help="listen for so long (60)")
     _add_json(parser)
 
 
@@ -110,7 +115,7 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
     for part in parts.values():
         _add_cell(part)
         part.add_argument("--arm", default="", metavar="NAME", help="that is moved, where the cell has several")
-        part.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="watch for so long (60)")
+        part.add_argument("--seconds", type=_seconds(), default=60.0, metavar="S", help="watch for so long (60)")
         part.add_argument("--write", action="store_true", help="write it without asking")
     for what in ("crop", "extrinsics", "lens"):
         parts[what].add_argument("--camera", required=True, metavar="NAME", help="one of the cell's")
@@ -144,14 +149,15 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
     _add_own_folder(parser)
-    parser.add_argument("--address", default="", metavar="HOST:PORT", help="to listen at (the cell's learner_address)")
+    text = "to listen at (the cell's learner_address)"
+    parser.add_argument("--address", type=_address, metavar="HOST:PORT", help=text)
 
 
 def _add_act(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
     _add_own_folder(parser)
     text = "of this cell among several that one learner learns from; it names their episodes (actor)"
-    parser.add_argument("--id", dest="actor_id", type=_actor_id, default="actor", metavar="ID", help=text)
+    parser.add_argument("--id", dest="actor_id", type=_name("id"), default="actor", metavar="ID", help=text)
 
 
 def _add_deploy(parser: argparse.ArgumentParser) -> None:
@@ -178,7 +184,7 @@ def _add_env(parser: argparse.ArgumentParser) -> None:
 def _add_bag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="a new one (bags/TIME in the run's folder)")
-    parser.add_argument("--seconds", type=_seconds, metavar="S", help="at most so long (until Ctrl-C)")
+    parser.add_argument("--seconds", type=_seconds(), metavar="S", help="at most so long (until Ctrl-C)")
     text = "also what is outside the cell's namespace, such as a driver's own images"
     parser.add_argument("--everything", action="store_true", help=text)
     _add_json(parser)
@@ -299,7 +305,7 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     serve.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, or what the hub calls it")
     text = "an adapter on it, asked under this name (repeatable; without, the checkpoint under its own)"
     serve.add_argument("--adapter", action="append", default=[], metavar="NAME=FOLDER", help=text)
-    serve.add_argument("--port", type=_count(0), default=8000, help="on 127.0.0.1; 0 takes a free one (8000)")
+    serve.add_argument("--port", type=port_number, default=8000, help="on 127.0.0.1; 0 takes a free one (8000)")
     serve.add_argument("--device", metavar="NAME", help="as torch names it (cuda where there is one)")
     serve.add_argument("--accept-license", metavar="ID", help="of weights that forbid commercial use")
     text = "grade a run's episodes by Φ, and its reward model by what was true"
@@ -382,11 +388,21 @@ def _count(least: int) -> Callable[[str], int]:
     return parse
 
 
-def _actor_id(text: str) -> str:
-    try:
-        return check_name(text, "id")
-    except SpecError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def _name(what: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        try:
+            return check_name(text, what)
+        except SpecError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parse
+
+
+def _address(text: str) -> str:
+    if not re.search(ADDRESS, text):
+        rule, example = WORDS[ADDRESS]
+        raise argparse.ArgumentTypeError(f"address is {text!r}, must be {rule}; e.g. {example}")
+    return text
 
 
 def _four(text: str) -> tuple[int, int, int, int]:
@@ -397,14 +413,17 @@ def _four(text: str) -> tuple[int, int, int, int]:
     return top, left, height, width
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0.0 < value <= 3600.0:
-        raise argparse.ArgumentTypeError(f"value is {text!r}, must be a number of seconds within 0 to 3600")
-    return value
+def _seconds(most: float = 3600.0) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0.0 < value <= most:
+            raise argparse.ArgumentTypeError(f"value is {text!r}, must be a number of seconds within 0 to {most:.0f}")
+        return value
+
+    return parse
 
 
 class _Version(argparse.Action):

@@ -16,7 +16,11 @@ from robot_stack.runs.paths import RunPaths
 
 
 def run(
-    name: str, overrides: Sequence[str] = (), root: Path | None = None, folder: Path | None = None, address: str = ""
+    name: str,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
+    folder: Path | None = None,
+    address: str | None = None,
 ) -> int:
     """Serve actors and train until the learner has had enough; returns the exit code.
 
@@ -29,14 +33,14 @@ def run(
     with holding(place, Part.LEARNER):
         write_durable(RunPaths(place).resolved, resolved.to_yaml())
         chosen = () if folder is None else ("--folder", str(folder))
-        heard = ("--address", address) if address else ()
+        heard = () if address is None else ("--address", address)
         again = command_line("train", name, *chosen, *heard, overrides=overrides, root=root)
         Beginning(command=again).write(place)
         for variable, value in ONE_THREAD.items():
             os.environ.setdefault(variable, value)  # read when torch is imported
         from robot_stack.learner.process import main
 
-        where = address or resolved.cell.learner_address
+        where = resolved.cell.learner_address if address is None else address
         acting = command_line("act", name, *chosen, overrides=overrides, root=root)
         print(f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: {acting}", flush=True)
         code = main(["--run", str(RunPaths(place).resolved), "--address", where])

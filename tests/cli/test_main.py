@@ -75,6 +75,37 @@ def test_wrong_usage_is_exit_code_two(arguments: tuple[str, ...], capsys: pytest
     assert "usage: robot-stack" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/tmp/a", "x" * 300])
+def test_a_dry_run_has_a_name_that_is_one_folder(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        command.parser().parse_args(["sim", "--name", name])
+    assert left.value.code == 2
+    assert f"name is {name!r}, must be 1 to 128 letters" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "peg_insert", "--address", "nonsense"),
+        ("train", "peg_insert", "--address", "127.0.0.1:65536"),
+        ("reward", "serve", "x", "--port", "70000"),
+        ("up", "peg_insert", "--timeout-s", "nan"),
+        ("up", "peg_insert", "--timeout-s", "-5"),
+        ("up", "peg_insert", "--timeout-s", "0"),
+    ],
+    ids=" ".join,
+)
+def test_a_number_out_of_range_is_wrong_usage(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        command.parser().parse_args(words)
+    assert left.value.code == 2
+    assert f"is {words[-1]!r}, must be " in capsys.readouterr().err
+
+
+def test_a_run_may_be_ended_after_days() -> None:
+    assert command.parser().parse_args(["up", "x", "--timeout-s", "172800"]).timeout_s == 172800.0
+
+
 @pytest.mark.parametrize(("said", "meant"), [("shw", "show"), ("reprot", "report"), ("doctro", "doctor")])
 def test_a_mistyped_verb_names_the_one_that_is_near(said: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:

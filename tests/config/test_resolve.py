@@ -247,3 +247,14 @@ def test_a_setting_of_the_default_encoder_needs_no_name(root: Path, edit: Edit) 
     edit("runs/peg_insert.yaml", "encoder: {name: embedded}", "# none")
     encoder = load_run("peg_insert", ["encoder.settings.steps=40"], root).run.encoder
     assert (encoder.name, encoder.settings) == ("embedded", {"steps": 40})
+
+
+@pytest.mark.parametrize("port", [0, 9, 9999, 59_999, 64_999, 65_499, 65_529, 65_535])
+def test_a_port_may_be_any_that_there_is(port: int) -> None:
+    assert load_run("peg_insert", [f"cell.learner_address=gpu:{port}"]).cell.learner_address == f"gpu:{port}"
+
+
+@pytest.mark.parametrize("port", [65_536, 66_000, 70_000, 100_000])
+def test_a_port_that_there_is_not_is_refused(port: int) -> None:
+    with pytest.raises(ConfigError, match="the port up to 65535"):
+        load_run("peg_insert", [f"cell.learner_address=gpu:{port}"])

@@ -6,7 +6,8 @@ NAME = r"^[a-z][a-z0-9_]*$"
 FIELD = r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$"
 ROS_NAME = r"^/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$"
 NAMESPACE = r"^[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$"
-ADDRESS = r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$"
+PORT = r"(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]?[0-9]{1,4})"
+ADDRESS = rf"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):{PORT}$"
 IPV4 = r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"
 DEVICE = r"^/dev/"
 PLACE = r"^(/|~/)"
@@ -22,7 +23,7 @@ WORDS = {
     FIELD: ("the name of a field, with several arms after the arm's name and a dot", "wrench or left.wrench"),
     ROS_NAME: ("a ROS name of letters, digits and underscores, its parts after single slashes", "/camera/image_raw"),
     NAMESPACE: ("a ROS namespace of letters, digits and underscores, without a slash at either end", "lab/cell_a"),
-    ADDRESS: ("host:port, an IPv6 address in brackets", "192.168.1.20:50051"),
+    ADDRESS: ("host:port, the port up to 65535, an IPv6 address in brackets", "192.168.1.20:50051"),
     IPV4: ("an IPv4 address", "192.168.1.20"),
     DEVICE: ("the path of a device", "/dev/v4l/by-id/usb-Camera-video-index0"),
     PLACE: ("a path from / or ~/, which means the same wherever a process is started", "~/runs/peg"),
