@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import math
 import os
 import re
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from robot_stack.cli.data.words import add_data, port_number
 from robot_stack.cli.extras import EXTRA_OF, remedy
@@ -24,6 +26,9 @@ from robot_stack.config.files.patterns import ADDRESS, WORDS
 from robot_stack.types.errors import SpecError, StackError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 INTERRUPTED = 130
 MOST_S = 30 * 86_400.0
@@ -435,6 +440,35 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _StandardOutput(io.FileIO):
+    """Standard output of a command, which works on and keeps its exit code when the reader of a pipe has left."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write, to nowhere once it cannot be.
+
+        Raises:
+            OSError: If the disk refuses.
+        """
+        try:
+            return super().write(data)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            if isinstance(error, BrokenPipeError):  # e.g. `robot-stack show RUN | head`
+                return super().write(data)
+            raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+def _standard_output() -> TextIO:
+    """Return this process's standard output, where what its encoding lacks is replaced; nowhere, if it was closed."""
+    given = sys.stdout
+    if given is None:
+        return open(os.devnull, "w")
+    raw = _StandardOutput(given.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=given.encoding, errors="replace", line_buffering=given.isatty()
+    )
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the argument parser of the whole command."""
     top = argparse.ArgumentParser(
@@ -455,7 +489,13 @@ def module_of(verb: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code."""
+    """Run one verb; returns the exit code.
+
+    Args:
+        arguments: Of the verb; None: those of this process, whose standard output is the command's then.
+    """
+    if arguments is None:
+        sys.stdout = _standard_output()
     said = list(sys.argv[1:] if arguments is None else arguments)
     top = parser()
     if said and not said[0].startswith("-") and said[0] not in VERBS:
@@ -478,9 +518,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as end:
         print(str(end) or "interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has left, e.g. `robot-stack show RUN | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        what = f"{error.strerror or error} ({error.filename or 'no file named'})"
+        print(f"{verb} failed: {what}; choose another place, free space or fix permissions", file=sys.stderr)
+        return 1
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -145,12 +146,66 @@ def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> N
     assert values["run.seed"]["value"] == 7
 
 
-def test_reader_that_leaves_early_is_no_failure() -> None:
-    line = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-m', 'robot_stack.cli.main', 'show', "
-    line += "'peg_insert'], stdout=subprocess.PIPE, stderr=subprocess.PIPE); p.stdout.close(); "
-    line += "print(p.stderr.read().decode(), p.wait())"
-    result = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, timeout=240)
-    assert result.stdout.split() == ["0"]
+SAYS = """
+import sys
+from robot_stack.cli import env, main
+env.run = lambda **_: print({text}) or {code}
+sys.exit(main.main())
+"""
+
+
+def saying(text: str, code: int, **given: object) -> subprocess.CompletedProcess[bytes]:
+    """Run a verb that says something, and then ends with an exit code, in a process of its own."""
+    words = [sys.executable, "-c", SAYS.format(text=text, code=code), "env", "x"]
+    return subprocess.run(words, stderr=subprocess.PIPE, timeout=60, check=False, **given)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("text", ["'short'", "'long' * 100_000", "'at once', flush=True"])
+def test_a_reader_that_leaves_early_changes_no_exit_code(text: str, code: int) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    said = saying(text, code, stdout=write)
+    os.close(write)
+    assert (said.returncode, said.stderr) == (code, b"")
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_closed_output_changes_no_exit_code(code: int) -> None:
+    said = saying("'short'", code, preexec_fn=lambda: os.close(1))
+    assert (said.returncode, said.stderr) == (code, b"")
+
+
+@pytest.mark.parametrize("text", ["'short'", "'long' * 100_000"])
+def test_a_full_disk_under_the_output_is_a_failure_in_one_line(text: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        said = saying(text, 0, stdout=full)
+    assert said.returncode == 1
+    assert said.stderr.startswith(b"env failed: No space left on device (standard output); ")
+    assert len(said.stderr.splitlines()) == 1
+
+
+def test_what_an_output_has_no_letter_for_is_replaced() -> None:
+    said = saying("'\u03a6 0.5'", 0, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (said.returncode, said.stdout, said.stderr) == (0, b"? 0.5\n", b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "peg_insert", "--folder", "FILE"),
+        ("record", "peg_insert", "--folder", "FILE/x"),
+        ("up", "peg_insert", "--folder", "LONG"),
+    ],
+)
+def test_a_place_that_the_disk_refuses_is_told_in_one_line(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    said = [word.replace("FILE", str(tmp_path / "file")).replace("LONG", str(tmp_path / ("x" * 300))) for word in words]
+    assert command.main(said) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert " failed: " in line
 
 
 @pytest.mark.parametrize(
