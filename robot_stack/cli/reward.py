@@ -341,10 +341,11 @@ def _write_formulas(name: str, settings: Path, out: Path, rounds: int, as_json: 
             f"{place} of {settings}: {first['msg']}; must be like "
             "server: {url: http://127.0.0.1:8000/v1, model: NAME}"
         ) from None
-    found = write_formulas(find_folder(name), server, rounds=rounds, say=say_progress)
+    folder = find_folder(name)
+    check_writable(out)
+    found = write_formulas(folder, server, rounds=rounds, say=say_progress)
     text = io.StringIO()
     YAML().dump(found.formulas.model_dump(), text)
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_durable(out, text.getvalue())
     if as_json:
         print(json.dumps(asdict(found) | {"formulas": found.formulas.model_dump()}, default=str))
@@ -389,7 +390,6 @@ def _prompt(family: str, source: Path, out: Path) -> int:
 
     if out.exists():
         raise ConfigError(f"file is {out}, must be a new one; move it away, or take another name")
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_durable(out, published_prompt(family, source))
     print(f"Prompt file: {out}")
     print(f"Next: read it, then set prompt_file: {out} among the settings of {family}")

@@ -116,6 +116,17 @@ def written(run: Path, *script: Behaviour, rounds: int = 3) -> tuple[int, Server
         return main([*words, "--rounds", str(rounds)]), server
 
 
+def test_a_place_that_takes_no_file_is_told_before_the_first_question(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run.parent / "new").touch()
+    code, server = written(run)
+    (run.parent / "new").unlink()
+    assert code == 1
+    assert "a trial of writing" in capsys.readouterr().err
+    assert not server.paths
+
+
 def test_the_best_answer_is_written_as_settings_and_each_is_told_to_the_model(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,7 +187,7 @@ def test_a_server_without_an_answer_writes_nothing(
     code, _ = written(run, *script, rounds=1)
     assert code == 1
     assert says_ in capsys.readouterr().err
-    assert not (run.parent / "new").exists()
+    assert not list((run.parent / "new").iterdir())
 
 
 @pytest.mark.parametrize(

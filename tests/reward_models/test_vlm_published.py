@@ -47,9 +47,14 @@ Task: <INSTRUCTION>
 """
 
 
-def test_the_question_of_grm_is_found_in_its_source_and_asked_in_its_order(tmp_path: Path) -> None:
+def test_the_question_of_grm_is_found_in_its_source_and_asked_in_its_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "inference.py").write_text(SOURCE)
+    beside = tmp_path / "examples" / "inference.py" / "grm.txt"
+    assert main(["reward", "prompt", "grm", str(tmp_path), "--out", str(beside)]) == 1
+    assert "reward failed: Not a directory" in capsys.readouterr().err
     out = tmp_path / "grm.txt"
     assert main(["reward", "prompt", "grm", str(tmp_path), "--out", str(out)]) == 0
     wordings = read_prompt_file(str(out), grm.WORDINGS)
