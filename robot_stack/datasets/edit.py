@@ -45,7 +45,8 @@ def by_share(episode_ids: Sequence[str], shares: Mapping[str, float], seed: int)
     Raises:
         StoreError: If the shares do not add up to 1, or a part would be empty.
     """
-    if len(shares) < 2 or any(share <= 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > 1e-6:
+    above = all(share > 0 for share in shares.values())  # which nan is not, nor does it add up
+    if len(shares) < 2 or not above or not abs(sum(shares.values()) - 1) <= 1e-6:
         raise StoreError(
             f"shares are {dict(shares)}, must be two or more above 0 that add up to 1; e.g. train=0.8 and val=0.2"
         )

@@ -164,6 +164,10 @@ REFUSED: dict[str, str] = {
     "merge monday --out x": "is 1, must be at least 2",
     "merge monday other --out x": r"spec\.cameras\[0\]\.height_px is 32, must be 16",
     "split monday --out x --share a=0.5 --share b=0.2": "add up to 1",
+    "split monday --out x --share a=nan --share b=0.2": "add up to 1",
+    "split empty --out x --by kind": "number of episodes in .*empty is 0, must be at least 1",
+    "split empty --out x --share a=0.5 --share b=0.5": "number of episodes in .*empty is 0, must be at least 1",
+    f"edit monday --out {'x' * 300} --discard 000000-demo-a0": "failed: File name too long",
     "split monday --out x --share a=much --share b=0.2": "share of a is 'much', must be a number; e.g. a=0.8",
     "split monday --out x --share a=0.99 --share b=0.01": "share 'b' is 0 of 5 episodes",
     "export monday --format mcap --out x --kind eval": "is 0 of 5, must be at least 1",
@@ -178,6 +182,8 @@ def test_wrong_request_is_one_sentence_and_writes_nothing(
     line: str, there: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_folder(there / "other", [made_episode("e", made_spec(side_px=32))])
+    (there / "empty/episodes").mkdir(parents=True)
+    shutil.copy(there / "runs/monday/store/store.json", there / "empty")
     before = contents(there)
     assert say(f"robot-stack data {line}") == 1
     said = capsys.readouterr()

@@ -10,7 +10,7 @@ from pathlib import Path
 from robot_stack.cli.data.common import Said, find_data, number, pairs, written
 from robot_stack.datasets.edit import Changes, by_field, by_share, edit, merge, split
 from robot_stack.datasets.summary import summarize
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.event import Verdict
 
 
@@ -48,6 +48,8 @@ def data_split(name: str, out: Path, by: str | None, shares: Sequence[str], seed
     """Split the episodes of a folder into several new ones, by a field or by shares."""
     view = find_data(name)
     found, _ = summarize(view)
+    if not found:
+        raise StoreError(f"number of episodes in {view.root} is 0, must be at least 1; let the run record some")
     if by is not None:
         parts, how = by_field(found, "outcome" if by == "outcome" else "kind"), {"by": by}
     else:
