@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
@@ -18,8 +17,8 @@ from robot_stack.hub.folder import CARD, gather, refuse_taken
 from robot_stack.hub.remote import client, upload
 from robot_stack.replay.outcome import Outcome
 from robot_stack.report.summary import build_summary
+from robot_stack.runs.evaluation import read_evaluation
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import StoreError
 
 
 def run(
@@ -29,7 +28,7 @@ def run(
 
     Raises:
         ConfigError: If there is no such run or policy, or huggingface_hub is not installed.
-        StoreError: If the folder has something in it.
+        StoreError: If the folder has something in it, or policy or evaluation cannot be read.
         TransportError: If the Hub refuses or cannot be reached.
     """
     package, source = client(), find_folder(name)
@@ -66,11 +65,7 @@ def run(
 
 def _evaluated(folder: Path, policy: str) -> dict[str, Any]:
     """Return the figures of a policy's evaluation, each None where there was none."""
-    path = RunPaths(folder).evaluation(policy)
-    try:
-        told = json.loads(path.read_text()) if path.is_file() else {}
-    except ValueError as error:
-        raise StoreError(f"{path} is no JSON ({error}), must be an evaluation; run robot-stack eval again") from error
+    told = read_evaluation(RunPaths(folder).evaluation(policy)) or {}
     return {key: told.get(key) for key in ("episodes", "success", "wilson95", "cycle_s")}
 
 

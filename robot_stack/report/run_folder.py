@@ -16,6 +16,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.annotations import ScoreFiles, read_labels
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_frames
 from robot_stack.runs.beginning import Beginning
+from robot_stack.runs.evaluation import read_evaluation
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, CriticRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
@@ -157,8 +158,8 @@ def read_run(folder: Path) -> RunRecord:
         resolved=_resolved(paths.resolved, problems),
         rows=_rows(paths.metrics, problems),
         actor_rows=_actor_rows(paths, problems),
-        policy=_json(paths.evaluation("policy"), problems),
-        bc=_json(paths.evaluation("bc"), problems),
+        policy=_evaluation(paths.evaluation("policy"), problems),
+        bc=_evaluation(paths.evaluation("bc"), problems),
         memory=_json(paths.memory, problems),
         phases=_json(paths.phases, problems),
         beginning=Beginning.read(folder),
@@ -199,6 +200,14 @@ def _resolved(path: Path, problems: list[str]) -> ResolvedRun | None:
         return load_resolved(path)
     except (ConfigError, OSError) as error:
         problems.append(f"run.yaml: {str(error).splitlines()[0]}")
+        return None
+
+
+def _evaluation(path: Path, problems: list[str]) -> Figures | None:
+    try:
+        return read_evaluation(path)
+    except StoreError as error:
+        problems.append(str(error))
         return None
 
 

@@ -297,6 +297,16 @@ def test_a_run_that_would_start_a_program_is_not_taken(place: Path) -> None:
     assert not (place / "runs/mine").exists()
 
 
+@pytest.mark.parametrize("text", ["[1]", '{"wilson95": 3}', "{"])
+def test_what_is_no_evaluation_is_not_given_away(place: Path, text: str) -> None:
+    (place / "runs/peg/eval_policy.json").write_text(text)
+    code, answer = said(place, "push", "peg", "--folder", "given")
+    assert code == 1
+    assert "eval_policy.json is unreadable" in answer
+    assert answer.endswith("must be an evaluation; run robot-stack eval again\n")
+    assert not (place / "given").exists()
+
+
 @pytest.mark.parametrize("spoil", [_garbage, _other_spec, _no_spec])
 def test_a_policy_that_nobody_could_load_is_not_given_away(place: Path, spoil) -> None:
     spoil(place / "runs/peg")

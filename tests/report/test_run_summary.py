@@ -9,6 +9,7 @@ import pytest
 
 from reward_models.metrics import wilson_interval
 from robot_stack.disk.jsonl import mapping, read_jsonl
+from robot_stack.report.headline import headline
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.summary import build_summary, write_summary
 from robot_stack.report.targets import figures
@@ -173,6 +174,30 @@ def test_a_torn_file_is_reported_and_not_raised(own_run: Path) -> None:
     assert summary["policy"]["success"] is None
     assert any("eval_policy.json is unreadable" in line for line in summary["missing"])
     assert summary["training"]["episodes"] == 30
+
+
+NO_EVALUATIONS = (
+    "[1]",
+    "3",
+    '{"wilson95": 3}',
+    '{"episodes": 4, "success": 2, "wilson95": 3}',
+    '{"episodes": 4, "success": 2, "wilson95": [0.1]}',
+    '{"episodes": "4", "success": 2, "wilson95": [0.1, 0.9]}',
+    '{"episodes": 4, "success": 2, "wilson95": [0.1, 0.9], "cycle_s": "x"}',
+    '{"episodes": 4, "success": 2, "wilson95": [0.1, 0.9], "score": 1}',
+    '{"episodes": 4, "success": 2, "wilson95": [0.1, 0.9], "tasks": {"a": 1}}',
+)
+
+
+@pytest.mark.parametrize("text", NO_EVALUATIONS)
+@pytest.mark.parametrize("name", ["policy", "bc"])
+def test_what_is_no_evaluation_is_named_and_its_figures_are_null(own_run: Path, name: str, text: str) -> None:
+    (own_run / f"eval_{name}.json").write_text(text)
+    summary = build_summary(own_run)
+    assert summary[name]["success"] is None
+    assert any(f"eval_{name}.json is unreadable" in line for line in summary["missing"])
+    assert headline(summary).result == ("" if name == "policy" else "97 of 100 (92 to 99 %)")
+    assert figures(summary, read_run(own_run))
 
 
 def test_a_bad_row_is_named_with_file_and_line_and_costs_no_other(own_run: Path) -> None:
