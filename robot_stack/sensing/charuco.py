@@ -20,6 +20,10 @@ from robot_stack.types.pose import Pose
 
 PRINTED_PX = 200
 """Of a square, as written to be printed."""
+SQUARE_M = (0.001, 1.0)
+"""Least and largest side of a square."""
+MARKER = (0.2, 0.95)
+"""Least and largest side of a marker, as a share of a square: with others a board cannot be drawn, or not be found."""
 LEAST_CORNERS = 8
 LEAST_VIEWS = 8
 DICTIONARY = cv2.aruco.DICT_5X5_100
@@ -42,8 +46,13 @@ class Board:
     marker_m: float = 0.022
 
     def __post_init__(self) -> None:
-        if min(self.columns, self.rows) < 3 or not 0.0 < self.marker_m < self.square_m:
-            raise SpecError(f"board is {self}, must have 3 squares each way and markers smaller than squares")
+        (least_m, most_m), (smallest, largest) = SQUARE_M, MARKER
+        drawn = least_m <= self.square_m <= most_m and smallest <= self.marker_m / self.square_m <= largest
+        if min(self.columns, self.rows) < 3 or not drawn:
+            raise SpecError(
+                f"board is {self}, must have 3 squares each way, of {least_m:g} to {most_m:g} m, and markers of "
+                f"{smallest:g} to {largest:g} of a square; choose other sizes"
+            )
 
     def pattern(self) -> cv2.aruco.CharucoBoard:
         """Return the board as OpenCV's type."""

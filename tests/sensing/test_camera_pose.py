@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import cv2
 import numpy as np
 import pytest
@@ -65,10 +67,33 @@ def test_the_lens_is_found_from_views_from_all_sides() -> None:
         find_lens([view for view in views if view is not None][:3], SIZE)
 
 
-@pytest.mark.parametrize("fields", [{"columns": 2}, {"marker_m": 0.03}, {"marker_m": 0.0}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"columns": 2},
+        {"marker_m": 0.03},
+        {"marker_m": 0.0},
+        {"marker_m": 0.0001},
+        {"marker_m": 0.0299999},
+        {"square_m": math.inf, "marker_m": 1.0},
+        {"square_m": 1e39, "marker_m": 0.7e39},
+        {"square_m": math.nan},
+        {"square_m": 1e-30, "marker_m": 0.7e-30},
+    ],
+)
 def test_a_board_that_cannot_be_is_refused(fields) -> None:
     with pytest.raises(SpecError, match="must have 3 squares each way"):
         Board(**fields)
+
+
+@pytest.mark.parametrize("square_m", [0.001, 0.03, 1.0])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.95])
+def test_a_board_that_can_be_is_drawn_and_found(square_m: float, share: float) -> None:
+    board = Board(square_m=square_m, marker_m=share * square_m)
+    drawn = np.pad(board.image(200), 100, constant_values=255)
+    corners = find_corners(np.repeat(drawn[:, :, None], 3, axis=2), board)
+    assert corners is not None
+    assert len(corners.on_board_m) == (board.columns - 1) * (board.rows - 1)
 
 
 def test_the_printed_board_is_an_image_file(tmp_path) -> None:
