@@ -196,6 +196,7 @@ def test_what_an_output_has_no_letter_for_is_replaced() -> None:
         ("train", "peg_insert", "--folder", "FILE"),
         ("record", "peg_insert", "--folder", "FILE/x"),
         ("up", "peg_insert", "--folder", "LONG"),
+        ("up", "peg_insert", "--folder", "FILE"),
         ("calibrate", "board", "FILE/x.png"),
     ],
 )

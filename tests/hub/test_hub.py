@@ -220,6 +220,8 @@ REFUSED: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # None: refused
     "no_run": (("push", "nothing", "--hub", "a/b"), None, "run is 'nothing'"),
     "no_policy": (("push", "peg", "--policy", "best", "--folder", "x"), None, "must be one of ['policy']"),
     "taken": (("pull", "peg", "--hub", "someone/peg"), None, "must be new or empty"),
+    "too_long": (("push", "peg", "--data", "--folder", "x" * 300), None, "push failed: File name too long"),
+    "long_name": (("pull", "x" * 300, "--folder", "y"), None, "must be 1 to 128 letters"),
     "outside_of_runs": (("pull", "../../x", "--folder", "y"), None, "name is '../../x', must be 1 to 128 letters"),
     "no_name": (("pull", "", "--folder", "y"), None, "name is '', must be 1 to 128 letters"),
     "data_of_a_folder": (("pull", "x", "--data", "--folder", "y"), None, "data import y --format lerobot --out x"),
