@@ -12,8 +12,9 @@ from typing import Any
 from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import check_writable, write_durable
+from robot_stack.runs.evaluation import read_evaluation
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.params import Params
 
@@ -28,7 +29,8 @@ def run(
 ) -> int:
     """Evaluate a saved policy, print its success rate and keep it for the report; returns the exit code.
 
-    What a success model judged is not kept: it ends episodes that the simulator would let go on.
+    What a success model judged is not kept: it ends episodes that the simulator would let go on. Nor are fewer episodes
+    than were counted of the same policy before.
 
     Args:
         name: Folder of a run, or its name under runs/.
@@ -64,7 +66,8 @@ def run(
     age_s = training_age_s(resolved, folder)
     model = run_success_model(folder, resolved) if judge == LabelSource.MODEL else None
     found = evaluate(resolved, params, wanted, say, observation_age_s=age_s, judge=model)
-    if model is None:
+    counted = _counted(kept, path)
+    if model is None and counted <= wanted:
         found.write(kept)
     summary = found.summary()
     if as_json:
@@ -87,10 +90,22 @@ def run(
         print(_scored(summary["score"]))
     if model is not None:
         print(_judged(summary["success_model"], summary["episodes"]))
-    else:
+    elif counted <= wanted:
         print(f"Kept in {kept}")
+    else:
+        print(f"Not kept: {kept} counts {counted} episodes of this policy")
     print(f"Next: robot-stack report {name}")
     return 0
+
+
+def _counted(kept: Path, policy: Path | None) -> int:
+    """Return how many episodes of a policy, as its file is now, were counted before; 0 if that cannot be told."""
+    try:
+        told = read_evaluation(kept)
+        newer = policy is None or kept.stat().st_mtime_ns > policy.stat().st_mtime_ns
+    except (StoreError, OSError):
+        return 0
+    return int(told["episodes"]) if told is not None and newer else 0
 
 
 def _table(

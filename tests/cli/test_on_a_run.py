@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,20 @@ def test_what_eval_counts_is_kept_for_the_report(folder: Path, capsys: pytest.Ca
     assert {"run": folder.name, "policy": "policy", **told} == said
     assert main(["report", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["policy"]["episodes"] == 2
+
+
+def test_a_quick_look_replaces_no_longer_evaluation_of_the_same_policy(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, policy = RunPaths(folder).evaluation("policy"), RunPaths(folder).policy("policy")
+    kept.unlink(missing_ok=True)
+    for episodes, kept_episodes in ((2, 2), (1, 2), (2, 2)):
+        assert main(["eval", str(folder), "--episodes", str(episodes)]) == 0
+        assert json.loads(kept.read_text())["episodes"] == kept_episodes
+        assert ("Not kept" in capsys.readouterr().out) is (episodes < kept_episodes)
+    os.utime(policy)  # trained on
+    assert main(["eval", str(folder), "--episodes", "1"]) == 0
+    assert json.loads(kept.read_text())["episodes"] == 1
 
 
 def test_a_place_that_takes_no_evaluation_is_told_before_the_first_episode(
