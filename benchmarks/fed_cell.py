@@ -115,7 +115,7 @@ class FedCell(StackNode):
         self.axes, self.buttons = [0.0] * AXES, [0] * BUTTONS
         self._map = run.teleop.model_dump()
         arm = run.robot.name
-        self._joy = self.create_publisher(Joy, JOY_TOPIC, NEWEST)
+        self.plug_in()
         self._state = self.create_publisher(JointState, topics.state(arm), STATE)
         self._policy = self.create_publisher(TwistStamped, topics.policy(arm), NEWEST)
         self._fault = self.create_publisher(DiagnosticArray, topics.fault(arm), LATCHED)
@@ -130,6 +130,14 @@ class FedCell(StackNode):
         self.steady_timer(JOY_HZ, self._send_joy)
         self.steady_timer(STATE_HZ, self._report)
         self.steady_timer(POLICY_HZ, self._act)
+
+    def plug_in(self) -> None:
+        """The device's node is there."""
+        self._joy = self.create_publisher(Joy, JOY_TOPIC, NEWEST)
+
+    def unplug(self) -> None:
+        """The device's node is gone, `joy_sends` off."""
+        self.destroy_publisher(self._joy)
 
     def button(self, action: str, value: int) -> int:
         """A button of the device goes down or up; when, on the monotonic clock."""

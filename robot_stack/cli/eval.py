@@ -12,9 +12,9 @@ from typing import Any
 from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import check_writable, write_durable
-from robot_stack.runs.evaluation import read_evaluation
+from robot_stack.runs.evaluation import counted_before
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import ConfigError, StoreError
+from robot_stack.types.errors import ConfigError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.params import Params
 
@@ -46,7 +46,8 @@ def run(
     """
     resolved, folder, path = run_and_policy(name, policy)
     kept = RunPaths(folder).robustness(policy) if robustness else RunPaths(folder).evaluation(policy)
-    check_writable(kept)
+    if robustness or judge != LabelSource.MODEL:
+        check_writable(kept)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.learner.reward.success_model import run_success_model
@@ -66,12 +67,13 @@ def run(
     age_s = training_age_s(resolved, folder)
     model = run_success_model(folder, resolved) if judge == LabelSource.MODEL else None
     found = evaluate(resolved, params, wanted, say, observation_age_s=age_s, judge=model)
-    counted = _counted(kept, path)
-    if model is None and counted <= wanted:
-        found.write(kept)
+    version = None if params is None else params.version
+    counted = counted_before(kept, version)
     summary = found.summary()
     if as_json:
         print(json.dumps({"run": folder.name, "policy": policy, **summary}))
+        if model is None and counted <= wanted:
+            found.write(kept, version)
         return 0
     low, high = summary["wilson95"]
     cycle = f", {summary['cycle_s']:.1f} s each" if summary["cycle_s"] is not None else ""
@@ -91,21 +93,12 @@ def run(
     if model is not None:
         print(_judged(summary["success_model"], summary["episodes"]))
     elif counted <= wanted:
+        found.write(kept, version)
         print(f"Kept in {kept}")
     else:
         print(f"Not kept: {kept} counts {counted} episodes of this policy")
     print(f"Next: robot-stack report {name}")
     return 0
-
-
-def _counted(kept: Path, policy: Path | None) -> int:
-    """Return how many episodes of a policy, as its file is now, were counted before; 0 if that cannot be told."""
-    try:
-        told = read_evaluation(kept)
-        newer = policy is None or kept.stat().st_mtime_ns > policy.stat().st_mtime_ns
-    except (StoreError, OSError):
-        return 0
-    return int(told["episodes"]) if told is not None and newer else 0
 
 
 def _table(

@@ -7,6 +7,7 @@ nothing but the standard library and the error types is imported here.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import math
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from robot_stack.cli.data.words import add_data, port_number
 from robot_stack.cli.extras import EXTRA_OF, remedy
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 INTERRUPTED = 130
+OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+"""Numbers of errors that are a disk's, also where no file is named."""
 MOST_S = 30 * 86_400.0
 """Longest time after which a run may be told to end."""
 WHICH_POLICY = "policy, best, bc for the imitation baseline, or base for the run's base policy by itself (policy)"
@@ -440,8 +443,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-class _StandardOutput(io.FileIO):
-    """Standard output of a command, which works on and keeps its exit code when the reader of a pipe has left."""
+class _Stream(io.FileIO):
+    """Standard output or error of a command, which works on and keeps its exit code when the reader of a pipe left."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Write, to nowhere once it cannot be.
@@ -458,14 +461,18 @@ class _StandardOutput(io.FileIO):
             raise OSError(error.errno, error.strerror, "standard output") from error
 
 
-def _standard_output() -> TextIO:
-    """Return this process's standard output, where what its encoding lacks is replaced; nowhere, if it was closed."""
-    given = sys.stdout
+def _lasting(given: TextIO | None) -> TextIO:
+    """Return a standard stream in which what its encoding lacks is replaced; nowhere, if it was closed."""
     if given is None:
         return open(os.devnull, "w")
-    raw = _StandardOutput(given.fileno(), "w", closefd=False)
+    raw = _Stream(given.fileno(), "w", closefd=False)
+    at_once = isinstance(given, io.TextIOWrapper) and given.write_through
     return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding=given.encoding, errors="replace", line_buffering=given.isatty()
+        cast("BinaryIO", raw) if at_once else io.BufferedWriter(raw),
+        encoding=given.encoding,
+        errors="replace",
+        line_buffering=bool(given.line_buffering),
+        write_through=at_once,
     )
 
 
@@ -492,10 +499,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code.
 
     Args:
-        arguments: Of the verb; None: those of this process, whose standard output is the command's then.
+        arguments: Of the verb; None: those of this process, whose standard streams are the command's then.
     """
     if arguments is None:
-        sys.stdout = _standard_output()
+        sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
     said = list(sys.argv[1:] if arguments is None else arguments)
     top = parser()
     if said and not said[0].startswith("-") and said[0] not in VERBS:
@@ -519,6 +526,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(str(end) or "interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
+        if error.filename is None and error.errno not in OF_A_DISK:
+            raise
         what = f"{error.strerror or error} ({error.filename or 'no file named'})"
         print(f"{verb} failed: {what}; choose another place, free space or fix permissions", file=sys.stderr)
         return 1

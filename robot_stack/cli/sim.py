@@ -29,6 +29,7 @@ from robot_stack.processes.supervisor import ARM_LOST, Supervisor
 from robot_stack.processes.table import ONE_THREAD, ProcessSpec, process_table
 from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.runs.beginning import Beginning, command_line
+from robot_stack.runs.evaluation import counted_before
 from robot_stack.runs.folder import Part, check_own, holding
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.stage import Stage, StageName
@@ -316,6 +317,8 @@ def evaluate(dry_run: DryRun, window: _Window, say: _Say) -> None:
     Raises:
         StackError: If one of them fails.
     """
+    from robot_stack.rollout.params_file import load_params  # loads torch
+
     started_s = time.monotonic()
     folder = dry_run.folder
     episodes = dry_run.resolved.run.training.eval_episodes
@@ -324,7 +327,9 @@ def evaluate(dry_run: DryRun, window: _Window, say: _Say) -> None:
         say.phase("cloning", text)
         Stage(name=StageName.CLONING, text=text).write(folder)
         _wait([_python(folder, "baseline", "robot_stack.learner.baseline")], window.look)
-    names = [name for name in ("policy", "bc") if not RunPaths(folder).evaluation(name).exists()]
+    paths = RunPaths(folder)
+    versions = {name: load_params(paths.policy(name)).version for name in ("policy", "bc")}
+    names = [name for name, now in versions.items() if counted_before(paths.evaluation(name), now) < episodes]
     logs = [RunPaths(folder).log / f"eval_{name}.log" for name in names]
     for log in logs:
         log.unlink(missing_ok=True)

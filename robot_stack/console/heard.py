@@ -194,7 +194,7 @@ class Heard:
         """Take in keys of an operator. A verdict is on the running episode, or on the one that the model claims.
 
         Returns:
-            A verdict that the actor does not hear, because it puts the scene back by now; it has to be kept.
+            A verdict on a claim, which has to be kept: the actor soon puts the scene back and hears it no more.
         """
         if events:
             self.tell(f"{', '.join(events)} on {device}", now_unix_s)
@@ -211,7 +211,7 @@ class Heard:
         label = self.verdicts.label(episode_id, said, now_unix_s)
         self.verdicts.ended(label, now_ns)
         self.version += 1
-        return None if self.episodes.running or self.finished else label
+        return None if self.episodes.running else label
 
     def _mark(self, at_s: float, now_unix_s: float) -> None:
         """Take in that the next stage begins, or tell why it cannot; the actor decides alike, a frame apart at most."""

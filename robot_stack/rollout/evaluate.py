@@ -96,13 +96,18 @@ class Evaluation:
             **({"score": summary_of(self.scores)} if self.scores else {}),
         }
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, version: int | None) -> None:
         """Write the summary with success and time of each episode, as the report of a run reads it.
+
+        Args:
+            path: Of the file.
+            version: Of the parameters that were evaluated; None for a policy without any.
 
         Raises:
             OSError: If the disk refuses.
         """
-        told = self.summary() | {"successes": self.successes, "durations_s": self.durations_s}
+        each = {"successes": self.successes, "durations_s": self.durations_s}
+        told = self.summary() | each | {"params_version": version}
         write_durable(path, json.dumps(told))
 
     def _of(self, task_id: str) -> list[tuple[bool, float]]:
@@ -290,7 +295,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         age_s = training_age_s(resolved, options.run.parent)
         params = load_params(options.policy)
-        evaluate(resolved, params, options.episodes, report, observation_age_s=age_s).write(options.out)
+        evaluate(resolved, params, options.episodes, report, observation_age_s=age_s).write(options.out, params.version)
     except StackError as error:
         print(f"evaluate: {error}", file=sys.stderr)
         return 1

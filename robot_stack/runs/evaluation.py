@@ -61,3 +61,18 @@ def read_evaluation(path: Path) -> dict[str, Any] | None:
     else:
         return told
     raise StoreError(f"{path} is unreadable ({why}), must be an evaluation; run robot-stack eval again")
+
+
+def counted_before(path: Path, version: int | None) -> int:
+    """Return how many episodes of a policy an evaluation in a file counts; 0 if there is none of it.
+
+    Args:
+        path: Of the file.
+        version: Of the policy's parameters, as they are now; None for a policy without any.
+    """
+    try:
+        told = read_evaluation(path)
+    except StoreError:
+        return 0
+    same = told is not None and told.get("params_version", -1) == version
+    return int(told["episodes"]) if told is not None and same else 0

@@ -62,13 +62,15 @@ def check_own(wanted: ResolvedRun, folder: Path) -> None:
         return
     saved = load_resolved(RunPaths(folder).resolved)
     if saved.spec().digest != wanted.spec().digest:
-        raise ConfigError(f"{folder} is of another spec (arms, cameras, proprio or rate); choose another NAME")
+        raise ConfigError(
+            f"{folder} is of another spec (arms, cameras, proprio or rate); choose another NAME or folder"
+        )
     ours, theirs = dict(_comparable(wanted)), dict(_comparable(saved))
     for key in sorted(set(ours) | set(theirs)):
         if ours.get(key) != theirs.get(key):
             raise ConfigError(
                 f"{folder} has {key} = {theirs.get(key)!r}, asked for is {ours.get(key)!r}; "
-                "use the same settings to go on with it, or choose another NAME"
+                "use the same settings to go on with it, or choose another NAME or folder"
             )
 
 

@@ -201,6 +201,7 @@ class EpisodeStatistics:
     def forget(self, episode_id: str) -> None:
         """Close the account of an episode that was announced and has no frame: it never was."""
         self.episodes.pop(episode_id, None)
+        self._early.pop(episode_id, None)
 
     @property
     def accounts(self) -> list[EpisodeAccount]:

@@ -19,15 +19,16 @@ class SenderStamps:
     def __init__(self) -> None:
         self._ahead_ns: int | None = None
 
-    def refusal(self, stamp_ns: int, now_ns: int) -> str:
+    def refusal(self, stamp_ns: int, now_ns: int, ros_ns: int) -> str:
         """Return why a message is not of now, or "".
 
         Args:
             stamp_ns: As it stands in the message, 0 for none.
-            now_ns: ROS time.
+            now_ns: Steady clock, which no step of a wall clock moves against the sender's own.
+            ros_ns: ROS time.
         """
         if stamp_ns >= WALL_CLOCK_NS:
-            late_ns = now_ns - stamp_ns
+            late_ns = ros_ns - stamp_ns
             if abs(late_ns) <= LARGEST_AGE_NS:
                 return ""
             way = "old" if late_ns > 0 else "ahead"

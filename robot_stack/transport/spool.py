@@ -40,9 +40,9 @@ class Segment:
 
     @classmethod
     def create(cls, folder: Path, first: int) -> Segment:
-        """Create an empty segment, on disk by name when this returns; no two have one file."""
+        """Create an empty segment, on disk by name when this returns; one that failed half way is tried again."""
         path = folder / f"{first:016d}{SUFFIX}"
-        path.touch(exist_ok=False)
+        path.touch()
         sync_directory(folder)
         return cls(path)
 

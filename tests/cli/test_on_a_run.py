@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +63,7 @@ def test_what_eval_counts_is_kept_for_the_report(folder: Path, capsys: pytest.Ca
     assert main(["eval", str(folder), "--episodes", "2", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     told = json.loads(kept.read_text())
-    said |= {"successes": [False] * 2, "durations_s": [0.5] * 2}
+    said |= {"successes": [False] * 2, "durations_s": [0.5] * 2, "params_version": 1}
     assert {"run": folder.name, "policy": "policy", **told} == said
     assert main(["report", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["policy"]["episodes"] == 2
@@ -73,13 +72,13 @@ def test_what_eval_counts_is_kept_for_the_report(folder: Path, capsys: pytest.Ca
 def test_a_quick_look_replaces_no_longer_evaluation_of_the_same_policy(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, policy = RunPaths(folder).evaluation("policy"), RunPaths(folder).policy("policy")
+    kept = RunPaths(folder).evaluation("policy")
     kept.unlink(missing_ok=True)
     for episodes, kept_episodes in ((2, 2), (1, 2), (2, 2)):
         assert main(["eval", str(folder), "--episodes", str(episodes)]) == 0
         assert json.loads(kept.read_text())["episodes"] == kept_episodes
         assert ("Not kept" in capsys.readouterr().out) is (episodes < kept_episodes)
-    os.utime(policy)  # trained on
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "params_version": 0}))  # it was trained on since
     assert main(["eval", str(folder), "--episodes", "1"]) == 0
     assert json.loads(kept.read_text())["episodes"] == 1
 

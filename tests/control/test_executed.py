@@ -75,7 +75,7 @@ def test_executed_is_what_was_cut_not_what_was_asked():
     assert "speed" in result.clamped
 
 
-def test_hours_of_waiting_fill_no_memory_and_cost_no_time_at_their_end():
+def test_hours_of_waiting_fill_no_memory():
     def kept() -> int:
         return sum(len(value) for value in vars(accumulator).values() if isinstance(value, Sized))
 

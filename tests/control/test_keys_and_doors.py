@@ -58,7 +58,7 @@ def test_the_door_turns_away_what_is_too_large_or_too_frequent_complains_once_an
     assert not door.lets_in(7_600_000, NOW)
     assert kind(door.complaint) is RefusalKind.OVERSIZED
     passed = [door.lets_in(100, NOW) for _ in range(100)]
-    assert sum(passed) == 29
+    assert sum(passed) == 30
     assert not door.lets_in(100, NOW)
     assert door.complaint is None  # said once
     assert door.lets_in(100, NOW + 101 * MS)
@@ -160,3 +160,18 @@ def test_a_flood_is_seen_wherever_its_tenth_of_a_second_begins():
     passed += sum(door.lets_in(10, at_ns + 100 * MS + 1 + n * 10_000) for n in range(75))
     assert passed == 75
     assert door.lets_in(10, at_ns + 300 * MS)
+
+
+@pytest.mark.parametrize("rate_hz", [800, 1200])
+def test_beside_a_flood_as_many_pass_as_may_so_that_a_button_among_them_is_heard(rate_hz: int):
+    door = Doorkeeper("stop_input", largest_bytes=1024, rate_hz=250)
+    passed = sum(door.lets_in(10, 10**12 + n * 10**9 // rate_hz) for n in range(2 * rate_hz))
+    assert passed >= 0.9 * 2 * 750
+    assert not door.flooded
+
+
+def test_more_than_twice_as_many_as_pass_are_a_flood():
+    door = Doorkeeper("stop_input", largest_bytes=1024, rate_hz=250)
+    for n in range(400):
+        door.lets_in(10, 10**12 + n * 10**9 // 2000)
+    assert door.flooded

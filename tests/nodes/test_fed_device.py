@@ -103,8 +103,10 @@ def test_nonsense_in_control_is_a_hold_at_once_and_not_after_a_timeout(cell: Fed
 
 @pytest.mark.parametrize("stamp_s", [1_000_000_000, 0])
 def test_a_recording_of_the_device_that_is_played_moves_nothing(cell: FedCell, stamp_s: int):
-    """With stamps of its day, or with none: then that there are two publishers tells it."""
+    """With stamps of its day alone, or with none beside the device: then that there are two publishers tells it."""
     cell.joy_sends = False
+    if stamp_s:
+        cell.unplug()
     cell.until(lambda: not cell.believed(), "a device that is lost")
     cell.until(lambda: cell.banner[0] is Mode.HOLD, "hold without a device")
     player = cell.create_publisher(Joy, "joy", 10)
@@ -123,6 +125,8 @@ def test_a_recording_of_the_device_that_is_played_moves_nothing(cell: FedCell, s
         assert {each.mode for each in cell.decisions[begin:]} == {Mode.HOLD}
     finally:
         cell.destroy_publisher(player)
+        if stamp_s:
+            cell.plug_in()
 
 
 def test_keys_of_the_device_reach_the_filter(cell: FedCell):

@@ -229,3 +229,22 @@ def test_a_killed_process_loses_nothing_it_has_written(folder: Path) -> None:
     spool.open()
     assert contents(spool) == [b"%d" % i * 100 for i in range(50)]
     spool.close()
+
+
+def test_a_file_that_could_not_be_begun_is_begun_once_the_disk_works(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(folder, segment_bytes=20, sync_s=0.02)
+    spool.open()
+    failures = iter([True])
+
+    def sync(path: Path) -> None:
+        if next(failures, False):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spool_files, "sync_directory", sync)
+    records = [b"%03d" % i * 10 for i in range(6)]
+    assert all(map(spool.put, records))
+    assert contents(spool) == records
+    assert wait_until(lambda: spool.error == "")
+    spool.close()

@@ -41,6 +41,7 @@ class Doorkeeper:
         self._largest = largest_bytes
         self._most = max(8, round(3.0 * rate_hz * SPAN_NS / 1e9))
         self._arrivals_ns: deque[int] = deque(maxlen=FLOOD * self._most + 1)
+        self._passed_ns: deque[int] = deque(maxlen=self._most)
         self._since_ns = 0
         self.complaint: Refusal | None = None
         """Why the last message was turned away, the first time of each kind in a span; None the other times."""
@@ -51,23 +52,24 @@ class Doorkeeper:
         if now_ns - self._since_ns > SPAN_NS:
             self._since_ns = now_ns
             self._said.clear()
-        arrivals = self._arrivals_ns
-        arrivals.append(now_ns)
-        while now_ns - arrivals[0] > SPAN_NS:
-            arrivals.popleft()
+        self._arrivals_ns.append(now_ns)
+        for each in (self._arrivals_ns, self._passed_ns):
+            while each and now_ns - each[0] > SPAN_NS:
+                each.popleft()
         self.complaint = None
         if size_bytes > self._largest:
             self._complain(
                 RefusalKind.OVERSIZED,
                 f"message on {self._topic} has {size_bytes} bytes, must be at most {self._largest}; stop its sender",
             )
-        elif len(arrivals) > self._most:
+        elif len(self._passed_ns) == self._most:
             self._complain(
                 RefusalKind.FLOODED,
                 f"{self._topic} has more than {self._most} messages in {SPAN_NS / 1e6:.0f} ms, must have fewer; "
                 "stop its sender",
             )
         else:
+            self._passed_ns.append(now_ns)
             return True
         return False
 
@@ -79,6 +81,7 @@ class Doorkeeper:
     def forget(self) -> None:
         """Begin to count anew."""
         self._arrivals_ns.clear()
+        self._passed_ns.clear()
 
     def _complain(self, kind: RefusalKind, text: str) -> None:
         if kind not in self._said:
@@ -88,6 +91,8 @@ class Doorkeeper:
 
 ALWAYS = ("stop", "hold")
 """Events that end motion."""
+OLDEST_VERDICT_S = 2.0
+"""Who records an episode may be late to hear a verdict, as while it loads a policy; it moves nothing by that."""
 OLDEST_S = 0.25
 """A key that took longer to arrive is not what the operator means now, where it may start motion."""
 

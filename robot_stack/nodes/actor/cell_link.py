@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.executed import ExecutedAccumulator
-from robot_stack.control.safety.admission import FaultRecord, KeyAdmission, OnceAdmission
+from robot_stack.control.safety.admission import OLDEST_VERDICT_S, FaultRecord, KeyAdmission, OnceAdmission
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
@@ -40,8 +40,6 @@ from robot_stack.types.finding import Level
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
 
-OLDEST_VERDICT_S = 2.0
-"""An actor that loads a policy may be late to hear a verdict; it judges an episode and moves nothing."""
 OLDEST_LABEL_S = 1.0
 """As many labels as wait to be heard; one of a replayed bag would be recorded as what the arm does now."""
 SILENT = Refusal(kind=RefusalKind.WIRING, text="the safety process is silent")

@@ -159,7 +159,7 @@ def _feeds(
     def on_message(msg: Any) -> None:
         now_ns = time.monotonic_ns()
         stamp_ns = ros_ns_of(msg.header) if hasattr(msg, "header") else 0
-        refusal = sender.refusal(now_ns) or stamps.refusal(stamp_ns, now_ns + OFFSET.now_ns())
+        refusal = sender.refusal(now_ns) or stamps.refusal(stamp_ns, now_ns, now_ns + OFFSET.now_ns())
         if refusal:
             reader.refuse(str(refusal))
         else:

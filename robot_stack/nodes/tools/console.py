@@ -41,7 +41,7 @@ from robot_stack.console.journal import Journal
 from robot_stack.console.label_forwarder import LabelForwarder
 from robot_stack.console.record_of import RunRecord
 from robot_stack.console.session import ConsoleSession
-from robot_stack.control.safety.admission import KeyAdmission
+from robot_stack.control.safety.admission import OLDEST_VERDICT_S, KeyAdmission
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
@@ -106,7 +106,7 @@ class ConsoleNode(StackNode):
         self._forwarder: LabelForwarder | None = None
         self._refused: dict[str, str] = {}
         self._pressed_ns = 0
-        self._keys = KeyAdmission(topics.EVENTS)
+        self._keys = KeyAdmission(topics.EVENTS, OLDEST_VERDICT_S)
         self._whole: dict[int, Subscription] = {}
         self._stop_inputs: dict[str, bool] = {}
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
@@ -283,9 +283,10 @@ class ConsoleNode(StackNode):
         refusal = self._keys.refusal(self.sealer.sender(topics.EVENTS, msg), stamp_ns_of(msg.header), now_ns)
         with self._session.locked():
             device, _ = frame_and_session(msg.header.frame_id)
-            unheard = self._heard.events(events_from_msg(msg), device, now_ns, time.time())
-            if unheard is not None and refusal is None:
-                self._session.keep(unheard)
+            events = [each for each in events_from_msg(msg) if refusal is None or each not in tuple(Verdict)]
+            on_a_claim = self._heard.events(events, device, now_ns, time.time())
+            if on_a_claim is not None:
+                self._session.keep(on_a_claim)
         self._changed()
 
     def _on_status(self, msg: String) -> None:
