@@ -157,7 +157,7 @@ sys.exit(main.main())
 def saying(text: str, code: int, **given: object) -> subprocess.CompletedProcess[bytes]:
     """Run a verb that says something, and then ends with an exit code, in a process of its own."""
     words = [sys.executable, "-c", SAYS.format(text=text, code=code), "env", "x"]
-    return subprocess.run(words, stderr=subprocess.PIPE, timeout=60, check=False, **given)
+    return subprocess.run(words, **{"stderr": subprocess.PIPE, "timeout": 60, "check": False, **given})
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -168,6 +168,30 @@ def test_a_reader_that_leaves_early_changes_no_exit_code(text: str, code: int) -
     said = saying(text, code, stdout=write)
     os.close(write)
     assert (said.returncode, said.stderr) == (code, b"")
+
+
+def test_a_reader_of_errors_that_leaves_early_ends_no_command() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    said = saying("'done' if [print('progress', file=__import__('sys').stderr, flush=True)] else ''", 0,
+                  stdout=subprocess.PIPE, stderr=write)  # fmt: skip
+    os.close(write)
+    assert (said.returncode, said.stdout) == (0, b"done\n")
+
+
+def test_an_output_that_is_to_be_unbuffered_is() -> None:
+    text = "__import__('os')._exit(3) if [print('said before')] else ''"
+    said = saying(text, 0, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    assert (said.returncode, said.stdout) == (3, b"said before\n")
+
+
+def test_an_error_that_no_disk_made_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> int:
+        raise TimeoutError
+
+    monkeypatch.setattr("robot_stack.cli.env.run", fail)
+    with pytest.raises(TimeoutError):
+        command.main(["env", "x"])
 
 
 @pytest.mark.parametrize("code", [0, 1])
