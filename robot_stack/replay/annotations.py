@@ -87,19 +87,19 @@ class LabelLog(AnnotationLog[Label]):
     """The log of labels, `labels.jsonl`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, label_from)
+        super().__init__(path, _kept_label)
 
 
 class MarkLog(AnnotationLog[StageMark]):
     """The log of stage marks, `stages.jsonl`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, mark_from)
+        super().__init__(path, _kept_mark)
 
 
 def read_marks(path: Path) -> JsonLines[StageMark]:
     """Read the stage marks of a log in the order of their arrival; changes nothing."""
-    return read_jsonl(path, mark_from)
+    return read_jsonl(path, _kept_mark)
 
 
 def mark_from(raw: Mapping[str, Any]) -> StageMark:
@@ -111,6 +111,12 @@ def mark_from(raw: Mapping[str, Any]) -> StageMark:
     mark = StageMark(**{**raw, "source": LabelSource(raw["source"])})
     if type(mark.stage) is not int or type(mark.frame) is not int or type(mark.removed) is not bool:
         raise ValueError(f"stage mark is {dict(raw)}, must have whole numbers for stage and frame, and removed or not")
+    return mark
+
+
+def _kept_mark(raw: Mapping[str, Any]) -> StageMark:
+    """Build a stage mark from a line of the log, whose texts must be texts and whose time finite, as `mark_from`."""
+    mark = mark_from(raw)
     if not math.isfinite(mark.stamp_unix_s) or type(mark.episode_id) is not str or type(mark.name) is not str:
         raise ValueError(f"stage mark is {dict(raw)}, must have texts for episode and name, and a finite time")
     return mark
@@ -148,7 +154,7 @@ def preference_from(raw: Mapping[str, Any]) -> Preference:
 
 def read_labels(path: Path) -> JsonLines[Label]:
     """Read the labels of a log in the order of their arrival, and why lines of it are unreadable; changes nothing."""
-    return read_jsonl(path, label_from)
+    return read_jsonl(path, _kept_label)
 
 
 def label_from(raw: Mapping[str, Any]) -> Label:
@@ -157,7 +163,12 @@ def label_from(raw: Mapping[str, Any]) -> Label:
     Raises:
         ValueError, KeyError, TypeError: If it is none.
     """
-    label = Label(**{**raw, "verdict": Verdict(raw["verdict"]), "source": LabelSource(raw["source"])})
+    return Label(**{**raw, "verdict": Verdict(raw["verdict"]), "source": LabelSource(raw["source"])})
+
+
+def _kept_label(raw: Mapping[str, Any]) -> Label:
+    """Build a label from a line of the log, whose texts must be texts and whose time finite, as `label_from` does."""
+    label = label_from(raw)
     if not math.isfinite(label.stamp_unix_s) or type(label.episode_id) is not str or type(label.note) is not str:
         raise ValueError(f"label is {dict(raw)}, must have texts for episode and note, and a finite time")
     return label
