@@ -458,7 +458,8 @@ class _Stream(io.FileIO):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if isinstance(error, BrokenPipeError):  # e.g. `robot-stack show RUN | head`
                 return super().write(data)
-            raise OSError(error.errno, error.strerror, "standard output") from error
+            name = "standard output" if self.fileno() == 1 else "standard error"
+            raise OSError(error.errno, error.strerror, name) from error
 
 
 def _lasting(given: TextIO | None) -> TextIO:

@@ -12,6 +12,7 @@ from robot_stack.config.teleop import RealTeleop
 from robot_stack.plugins import Part
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
+from robot_stack.types.robot import ENDS_MOTION
 
 LARGEST = 2.0
 """Devices overshoot their documented range a little; an axis beyond this is a broken report, not an eager hand."""
@@ -104,10 +105,6 @@ class DevicePart(Part[DeviceT]):
     reader: Callable[[DeviceT], Reader]
 
 
-ENDS_MOTION = frozenset({"hold", "stop"})
-"""Actions of keys that count also if nobody saw them go down: they may have, while the device was away."""
-
-
 class KeyState:
     """The keys that are down, and those that went down since the last look."""
 
@@ -121,7 +118,10 @@ class KeyState:
         self.held = held
 
     def already(self, held: frozenset[str]) -> None:
-        """Set the keys that were down before anybody looked: no taps, but of those that end motion."""
+        """Set the keys that were down before anybody looked: no taps, but of those that end motion.
+
+        They may have gone down while the device was away.
+        """
         self._tapped |= (held - self.held) & ENDS_MOTION
         self.held = held
 

@@ -7,6 +7,8 @@ turn can.
 
 from __future__ import annotations
 
+from robot_stack.types.reason import Refusal, RefusalKind
+
 LARGEST_AGE_NS = 1_000_000_000
 """Hosts whose clocks are further apart are not synchronised."""
 WALL_CLOCK_NS = 10**18
@@ -19,8 +21,8 @@ class SenderStamps:
     def __init__(self) -> None:
         self._ahead_ns: int | None = None
 
-    def refusal(self, stamp_ns: int, now_ns: int, ros_ns: int) -> str:
-        """Return why a message is not of now, or "".
+    def refusal(self, stamp_ns: int, now_ns: int, ros_ns: int) -> Refusal | None:
+        """Return why a message is not of now, or None.
 
         Args:
             stamp_ns: As it stands in the message, 0 for none.
@@ -28,20 +30,25 @@ class SenderStamps:
             ros_ns: ROS time.
         """
         if stamp_ns >= WALL_CLOCK_NS:
-            late_ns = ros_ns - stamp_ns
-            if abs(late_ns) <= LARGEST_AGE_NS:
-                return ""
-            way = "old" if late_ns > 0 else "ahead"
-            return (
-                f"message is {abs(late_ns) / 1e9:.1f} s {way}, must be at most {LARGEST_AGE_NS / 1e9:g} s; stop the "
-                "recording that is played, or synchronise the hosts"
-            )
+            return _not_of_now(ros_ns - stamp_ns)
         if stamp_ns == 0:
-            return ""
+            return None
         before, self._ahead_ns = self._ahead_ns, stamp_ns - now_ns
         if before is None or abs(self._ahead_ns - before) <= LARGEST_AGE_NS:
-            return ""
-        return (
+            return None
+        text = (
             f"clock of the sender has moved by {(self._ahead_ns - before) / 1e9:.1f} s, must be one clock; has it "
             "started again, or are there two?"
         )
+        return Refusal(kind=RefusalKind.CLOCK, text=text)
+
+
+def _not_of_now(late_ns: int) -> Refusal | None:
+    if abs(late_ns) <= LARGEST_AGE_NS:
+        return None
+    kind, way = (RefusalKind.STALE, "old") if late_ns > 0 else (RefusalKind.FUTURE, "ahead")
+    text = (
+        f"message is {abs(late_ns) / 1e9:.1f} s {way}, must be at most {LARGEST_AGE_NS / 1e9:g} s; stop the "
+        "recording that is played, or synchronise the hosts"
+    )
+    return Refusal(kind=kind, text=text)

@@ -7,7 +7,6 @@ count up; `release` forgets those below a position, a whole segment file at a ti
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import struct
 import threading
@@ -18,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from robot_stack.disk.durable import sync_directory
+from robot_stack.disk.lock import take_lock
 from robot_stack.types.errors import StoreError, TransportError
 
 _HEAD = struct.Struct("<II")
@@ -140,14 +140,13 @@ class Spool:
             TransportError: If another process has the folder, or a file in the middle is damaged.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise TransportError(
-                f"spool {self.folder} is in use by another actor, must be its own; give each actor its own folder"
-            ) from None
+        self._lock = take_lock(
+            self.folder / "lock",
+            lambda owner: TransportError(
+                f"spool {self.folder} is in use by another actor (process {owner}), must be its own; give each actor "
+                "its own folder"
+            ),
+        )
         self._recover()
         self._writer = threading.Thread(target=self._write, name="spool-writer", daemon=True)
         self._writer.start()

@@ -63,3 +63,5 @@ class TeleopSample:
 
 EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "stage")
 """The events an operator can send, from any device; indices are their place on the wire."""
+ENDS_MOTION = frozenset({"hold", "stop"})
+"""Of these, the ones that count whoever sends them, however late, and also if nobody saw their key go down."""

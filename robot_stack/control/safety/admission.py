@@ -20,6 +20,7 @@ from robot_stack.control.safety.arbiter import Arbiter
 from robot_stack.control.safety.checks import check_age
 from robot_stack.control.safety.publisher_guard import PublisherGuard
 from robot_stack.types.reason import Fault, Refusal, RefusalKind
+from robot_stack.types.robot import ENDS_MOTION
 
 SPAN_NS = 100_000_000
 """Messages are counted over so long."""
@@ -89,8 +90,6 @@ class Doorkeeper:
             self.complaint = Refusal(kind=kind, text=text)
 
 
-ALWAYS = ("stop", "hold")
-"""Events that end motion."""
 OLDEST_VERDICT_S = 2.0
 """Who records an episode may be late to hear a verdict, as while it loads a policy; it moves nothing by that."""
 OLDEST_S = 0.25
@@ -172,7 +171,7 @@ class KeyAdmission(OnceAdmission):
     ) -> tuple[tuple[str, ...], Refusal | None]:
         """Return the events of a message that count, and why others do not."""
         refusal = self.refusal(session, stamp_ns, now_ns)
-        return (events if refusal is None else tuple(event for event in events if event in ALWAYS)), refusal
+        return (events if refusal is None else tuple(event for event in events if event in ENDS_MOTION)), refusal
 
 
 SKEW_NS = 50_000_000

@@ -160,8 +160,8 @@ def _feeds(
         now_ns = time.monotonic_ns()
         stamp_ns = ros_ns_of(msg.header) if hasattr(msg, "header") else 0
         refusal = sender.refusal(now_ns) or stamps.refusal(stamp_ns, now_ns, now_ns + OFFSET.now_ns())
-        if refusal:
-            reader.refuse(str(refusal))
+        if refusal is not None:
+            reader.refuse(refusal.text)
         else:
             try:
                 reader.feed(packet_of(msg), now_ns)
