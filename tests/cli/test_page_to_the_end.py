@@ -9,12 +9,14 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 pytest.importorskip("websockets", reason="no WebSockets on this machine")
 
+from safetensors.numpy import save_file
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -78,7 +80,8 @@ def test_the_page_stays_up_through_evaluation_and_report(monkeypatch, tmp_path: 
     def train(dry_run: sim.DryRun, *_: object) -> None:
         assert watcher.opened.wait(WAIT_S)
         Stage(name=StageName.CLOSING, text="online training is over").write(folder)
-        RunPaths(folder).policy("bc").touch()
+        for name in ("policy", "bc"):
+            save_file({"a": np.zeros(1, np.float32)}, RunPaths(folder).policy(name), {"version": "7"})
 
     def work(folder: Path, log: str, module: str, *more: str):
         """Work that is done when a line says so, which is when the page has shown that it goes on."""
