@@ -1,10 +1,10 @@
 """What is learned on each simulated task: RLPD as its shipped run has it, beside HG-DAgger and behaviour cloning.
 
 Run: make bench-tasks, or python -m benchmarks.learning.tasks [--minutes 5] [--seeds 0 1 2] [--only TASK ...]
-[--algorithms rlpd bc].
+[--algorithms rlpd rlpd_refit bc].
 Writes TASKS.md and tasks.json. Each run takes its robot time several times on a core; each is kept as soon as it is
-done, and the next call does the rest. The three begin from the same demonstrations and trunk of a task and a seed, and
-make as many updates.
+done, and the next call does the rest. All begin from the same demonstrations and trunk of a task and a seed, and make as
+many updates; `rlpd_refit` fits the trunk again while it trains.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from reward_models.metrics import wilson_interval
 from robot_stack.disk.durable import write_durable, write_json
 
 TASKS = ("cable_plug", "pick_insert", "drawer", "two_arm_insert", "peg_in_and_out")
-ALGORITHMS = ("rlpd", "hg_dagger", "bc")
+ALGORITHMS = ("rlpd", "rlpd_refit", "hg_dagger", "bc")
+REFIT_AT = (15, 40)
+"""Online episodes after which the trunk is fitted again."""
+_OVERRIDES = {"rlpd": (), "rlpd_refit": (f"encoder.settings.refit_at={list(REFIT_AT)}",)}
 LONG = ("settings", "defaults", "alone", "steps", "cycles_s")
 """Parts of a result that are not printed."""
 WANTED = 0.95
@@ -38,8 +41,8 @@ def conditions() -> dict[str, Condition]:
             words=algorithm,
             run=task,
             operator=OF_THE_CELL,
-            algorithm="rlpd" if algorithm == "rlpd" else "hg_dagger",
-            overrides=() if algorithm == "rlpd" else AS_MANY_UPDATES,
+            algorithm="rlpd" if algorithm in _OVERRIDES else "hg_dagger",
+            overrides=_OVERRIDES.get(algorithm, AS_MANY_UPDATES),
             imitates=DEMONSTRATIONS if algorithm == "bc" else None,
         )
         for task in TASKS
@@ -95,7 +98,8 @@ def table(runs: Sequence[Result]) -> str:
         "Made by `make bench-tasks`: the shipped run of each simulated task in lockstep, with its",
         f"own operator; success of the policy alone on {EVAL_EPISODES} held-out resets a seed, with Wilson's 95 %",
         "interval over all of them. RLPD, HG-DAgger and behaviour cloning begin from the same demonstrations and trunk",
-        f"and make as many updates. Human steps are those of the last {LAST} episodes. Operator and robot time have",
+        "and make as many updates; `rlpd_refit` is RLPD whose trunk is fitted again after "
+        f"{' and '.join(map(str, REFIT_AT))} episodes. Human steps are those of the last {LAST} episodes. Operator and robot time have",
         f"the demonstrations in them. Wanted: {WANTED:.0%} within 60 minutes of robot time, below 3 % of human steps.",
         "",
         "| task | algorithm | seeds | success, each seed | together | cycle | demonstrations | human steps | episodes "
@@ -143,7 +147,7 @@ def _milestones(task: str, runs: Sequence[Result]) -> list[str]:
         return []
     lines = ["", f"## {task}", ""]
     for run in told:
-        of = f"- {run['settings']['algorithm'] if run['settings']['imitates'] is None else 'bc'}, seed {run['seed']}: "
+        of = f"- {run['condition'].split('.')[1]}, seed {run['seed']}: "
         if "reached" in run:
             lines.append(of + ", ".join(f"{name} {count}" for name, count in run["reached"].items()))
         if "score" in run:
