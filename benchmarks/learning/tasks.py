@@ -3,8 +3,8 @@
 Run: make bench-tasks, or python -m benchmarks.learning.tasks [--minutes 5] [--seeds 0 1 2] [--only TASK ...]
 [--algorithms rlpd rlpd_refit bc].
 Writes TASKS.md and tasks.json. Each run takes its robot time several times on a core; each is kept as soon as it is
-done, and the next call does the rest. All begin from the same demonstrations and trunk of a task and a seed, and make as
-many updates; `rlpd_refit` fits the trunk again while it trains.
+done, and the next call does the rest. All begin from the same demonstrations and trunk of a task and a seed, and make
+as many updates; `rlpd_refit` fits the trunk again while it trains.
 """
 
 from __future__ import annotations
@@ -99,8 +99,9 @@ def table(runs: Sequence[Result]) -> str:
         f"own operator; success of the policy alone on {EVAL_EPISODES} held-out resets a seed, with Wilson's 95 %",
         "interval over all of them. RLPD, HG-DAgger and behaviour cloning begin from the same demonstrations and trunk",
         "and make as many updates; `rlpd_refit` is RLPD whose trunk is fitted again after "
-        f"{' and '.join(map(str, REFIT_AT))} episodes. Human steps are those of the last {LAST} episodes. Operator and robot time have",
-        f"the demonstrations in them. Wanted: {WANTED:.0%} within 60 minutes of robot time, below 3 % of human steps.",
+        f"{' and '.join(map(str, REFIT_AT))} episodes. Human steps are those of the last {LAST} episodes. Operator and",
+        f"robot time have the demonstrations in them. Wanted: {WANTED:.0%} within 60 minutes of robot time, below 3 %",
+        "of human steps.",
         "",
         "| task | algorithm | seeds | success, each seed | together | cycle | demonstrations | human steps | episodes "
         "| operator | robot |",

@@ -1,11 +1,14 @@
-"""What steering a served flow by its noise adds: the flow by itself, and with `dsrl_on_base`, on held-out resets.
+"""What an online learner adds to a cloned flow that stays as it is: the flow by itself and with it, on held-out resets.
 
-The base is a real HTTP server with a flow that was cloned from the run's demonstrations; one noise of A numbers is
-repeated for each step of a chunk, as the authors of DSRL do with pi0. Peg insertion in lockstep, as in `make
-bench-algorithms`. By itself the flow is asked with noise from the standard normal distribution: that is the steered run
-without its main part.
+Peg insertion in lockstep, as in `make bench-algorithms`; the flow was cloned from the run's demonstrations. It is
 
-Run: python -m benchmarks.steering [--minutes 5] [--seed 0] [--work DIR]. Prints a row for each; half an hour on a core.
+- for `dsrl_on_base`, which steers it by its noise, behind a real HTTP server; one noise of A numbers is repeated for
+  each step of a chunk, as the authors of DSRL do with pi0, and by itself it is asked with noise from the standard
+  normal distribution: that is the steered run without its main part;
+- for `residual_on_base`, which learns corrections of it, saved, and replanned every other tick.
+
+Run: python -m benchmarks.on_base dsrl_on_base|residual_on_base [--minutes 5] [--seed 0] [--settings JSON] [--work DIR].
+Prints a row for each; half an hour on a core.
 """
 
 from __future__ import annotations
@@ -129,12 +132,23 @@ def say(what: str, found: Evaluation, share: tuple[float, float] | None) -> None
     print(f"{what}: {sum(found.successes)} of {len(found.successes)}, {cycle_s:.1f} s{helped}", flush=True)
 
 
+@contextmanager
+def base_of(algorithm: str, plain: ResolvedRun, policy: Path) -> Iterator[str]:
+    """The `base:` section of a run with that algorithm, for as long as the block lasts."""
+    if algorithm == "residual_on_base":
+        yield f"run.base={json.dumps({'kind': 'saved', 'policy': str(policy.resolve())})}"
+        return
+    with ServedFlow(plain.spec(), load_params(policy)).served() as url:
+        yield base_at(url, plain)
+
+
 def main() -> None:
-    """Clone, serve, measure the base by itself, then steered."""
+    """Clone, measure the base by itself, then with what learns on it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("algorithm", choices=("dsrl_on_base", "residual_on_base"))
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--settings", type=json.loads, default={}, help="of dsrl_on_base, as JSON")
+    parser.add_argument("--settings", type=json.loads, default={}, help="of the algorithm, as JSON")
     parser.add_argument("--work", type=Path, default=None)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -143,14 +157,14 @@ def main() -> None:
     plain = run_of("flow_bc", {"utd": 0.0}, seed, 0.1, ["run.training.max_episodes=1"])
     if not RunPaths(cloned).policy("policy").exists():
         train_from_shared(plain, cloned, work / f"shared-{seed}")
-    flow = ServedFlow(plain.spec(), load_params(RunPaths(cloned).policy("policy")))
-    with flow.served() as url:
-        steered = run_of("dsrl_on_base", options.settings, seed, options.minutes, [base_at(url, plain)])
-        say("the flow by itself", evaluate(steered, None, RESETS), None)
-        folder = work / f"steered-{seed}"
-        rows = train_from_shared(steered, folder, work / f"shared-steered-{seed}")
+    with base_of(options.algorithm, plain, RunPaths(cloned).policy("policy")) as base:
+        run = run_of(options.algorithm, options.settings, seed, options.minutes, [base])
+        say("the flow by itself", evaluate(run, None, RESETS), None)
+        folder = work / f"{options.algorithm}-{seed}"
+        rows = train_from_shared(run, folder, work / f"shared-{options.algorithm}-{seed}")
         params = load_params(RunPaths(folder).policy("policy"))
-        say("steered", evaluate(steered, params, RESETS), (human_share(rows[:LAST]), human_share(rows[-LAST:])))
+        share = human_share(rows[:LAST]), human_share(rows[-LAST:])
+        say(f"{options.algorithm}, {len(rows)} episodes", evaluate(run, params, RESETS), share)
 
 
 if __name__ == "__main__":
