@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
@@ -10,13 +11,10 @@ import numpy as np
 
 from robot_stack.types.errors import RobotError
 from robot_stack.types.insertion import InsertionState
+from sim import NO_GL
 from sim.randomise import RandomiseConfig, add_distractors
 from sim.simulated_arm import PlacedArm
 
-NO_GL = (
-    "no OpenGL for rendering ({error}); install Mesa's EGL (Debian and Ubuntu: apt-get install libegl1 libgl1-mesa-dri "
-    "libgles2) or OSMesa (apt-get install libosmesa6) and set MUJOCO_GL=egl or MUJOCO_GL=osmesa"
-)
 TIMESTEP_S = 0.002
 
 
@@ -27,7 +25,7 @@ class CameraRenderer:
         try:
             self._renderer = mujoco.Renderer(model, height_px, width_px)
         except Exception as error:  # MuJoCo's GL back ends raise whatever their loader raises
-            raise RobotError(NO_GL.format(error=error)) from error
+            raise RobotError(NO_GL.format(name=os.environ["MUJOCO_GL"], error=error)) from error
         scene = self._renderer.scene
         for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
             scene.flags[flag] = 0

@@ -128,6 +128,7 @@ def run(
         asked = quick_settings(task, asked, overrides, root)
     resolved = load(RUNS / name, task, [*asked, *overrides], root)
     again = _again(name, seed, task, algorithm, quick, overrides, root)
+    _try(resolved)
     with holding(RUNS / name, *Part):
         dry_run = prepare(RUNS / name, resolved, plain=plain or not sys.stdout.isatty())
         return _run(dry_run, Beginning(command=again, quick=quick))
@@ -245,8 +246,8 @@ def load(folder: Path, task: str, overrides: list[str], root: Path | None) -> Re
     return wanted
 
 
-def prepare(folder: Path, wanted: ResolvedRun, *, plain: bool) -> DryRun:
-    """Try a step of the run, and make its folder, or take up where an earlier start in it ended.
+def _try(wanted: ResolvedRun) -> None:
+    """Try a step of a run, before anything of it is on the disk.
 
     Raises:
         RobotError: If nothing can be rendered here.
@@ -258,6 +259,10 @@ def prepare(folder: Path, wanted: ResolvedRun, *, plain: bool) -> DryRun:
     tried.sleep_until_ns(tried.now_ns() + round(1e9 / wanted.run.rate_hz))
     tried.observe()  # GL, scene and cameras work, an environment makes a step, or a message says what to install
     tried.close()
+
+
+def prepare(folder: Path, wanted: ResolvedRun, *, plain: bool) -> DryRun:
+    """Make the folder of a run, or take up where an earlier start in it ended."""
     RunPaths(folder).log.mkdir(parents=True, exist_ok=True)
     write_durable(RunPaths(folder).resolved, wanted.to_yaml())
     phases = _read_json(RunPaths(folder).phases)
