@@ -11,6 +11,7 @@ from robot_stack.cli.extras import check_torch
 from robot_stack.cli.run_folder import RUNS, own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, prepared
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.folder import Part, holding
 from robot_stack.transport.access.link_token import LinkToken
 
@@ -41,6 +42,6 @@ def run(
 
         def onward(code: int) -> str:
             deployed = "robot-stack deploy RUN, with the run folder of the learner"
-            return f"robot-stack doctor {name}" if code else deployed
+            return command_line("doctor", resolved.run.cell, root=root) if code else deployed
 
         return supervise(resolved, ready, table, store=None, onward=onward)

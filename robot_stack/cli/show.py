@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.runs.beginning import command_line
 from robot_stack.transport.access.security import is_loopback
 from robot_stack.types.errors import ConfigError
 
@@ -42,7 +43,9 @@ def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: P
         return 1
     for absent in _not_here(resolved):
         print(absent, file=sys.stderr)
-    print(as_json_text(resolved) if as_json else as_table(resolved))
+    verb = ("sim", "--task") if resolved.is_environment else ("up",) if resolved.simulated else ("doctor",)
+    following = command_line(*verb, resolved.name, overrides=overrides, root=root)
+    print(as_json_text(resolved) if as_json else f"{as_table(resolved)}\nNext: {following}")
     return 0
 
 
@@ -98,5 +101,4 @@ def as_table(resolved: ResolvedRun) -> str:
     lines = [f"{setting:<{width}}  # {origin}" for setting, origin in rows]
     spec = resolved.spec()
     shapes = f"spec {spec.digest[:12]}: action {spec.action_size}, proprio {spec.proprio_size}, {spec.rate_hz:g} Hz"
-    verb = "sim --task" if resolved.is_environment else "up" if resolved.simulated else "doctor"
-    return "\n".join([*lines, "", shapes, f"Next: robot-stack {verb} {resolved.name}"])
+    return "\n".join([*lines, "", shapes])

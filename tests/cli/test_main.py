@@ -136,9 +136,10 @@ def test_wrong_configuration_is_exit_code_one_without_a_traceback() -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_last_line_says_what_comes_next(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["show", "peg_insert"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("Next: robot-stack ")
+def test_last_line_says_what_comes_next_with_what_was_asked(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--root", str(tmp_path), "--set", "seed=3"]
+    assert command.main(["show", "peg_insert", *asked]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"Next: robot-stack up peg_insert {' '.join(asked)}"
 
 
 def test_json_is_all_there_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
