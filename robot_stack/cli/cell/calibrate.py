@@ -13,6 +13,7 @@ from robot_stack.config.files.edit import edited, write_edited
 from robot_stack.config.files.library import FOLDER, config_root, find, search_path
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.runs.beginning import command_line
 from robot_stack.sensing.charuco import Board
 from robot_stack.types.errors import ConfigError
 
@@ -70,7 +71,7 @@ def run(
     except ConfigError as error:
         target.unlink() if kept is None else target.write_text(kept)
         raise ConfigError(f"what was measured does not fit the cell, nothing is written: {error}") from error
-    print(f"written to {target}. Next: robot-stack doctor {name}")
+    print(f"written to {target}. Next: {command_line('doctor', name, overrides=overrides, root=root)}")
     return 0
 
 

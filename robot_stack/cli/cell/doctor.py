@@ -23,6 +23,7 @@ from robot_stack.control.drivers.first_motion import Trouble
 from robot_stack.control.drivers.handshake import WHY, Standing
 from robot_stack.processes.shared_memory import SHARED_MEMORY
 from robot_stack.processes.table import cell_processes, namespace_of
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import security_of
 from robot_stack.transport.calls import learner_status
@@ -84,7 +85,8 @@ def run(
             findings += _examine(resolved, cell, seconds, Enter.on_terminal() if not dry else None)
     if move:
         findings += _first_motion(resolved, findings, dry=dry)
-    again, onward = f"robot-stack doctor {name}", _onward(resolved, name)
+    again = command_line("doctor", name, overrides=overrides, root=root)
+    onward = command_line(*(("sim",) if resolved.simulated else ("calibrate", name)), root=root)
     if as_json:
         print(json.dumps({"cell": resolved.run.cell, "findings": finding.plain(findings)}, indent=2))
     else:
@@ -103,11 +105,6 @@ def ros_finding(resolved: ResolvedRun) -> Finding:
     except PackageNotFoundError:
         which = os.environ.get("ROS_DISTRO", "of unknown origin; source its setup file")
     return finding.ok("ros", f"{which}; domain {resolved.cell.dds_domain}, {REACHES[resolved.cell.dds_reach]}")
-
-
-def _onward(resolved: ResolvedRun, name: str) -> str:
-    simulated = resolved.simulated
-    return "robot-stack sim" if simulated else f"robot-stack calibrate {name}"
 
 
 def _memory(resolved: ResolvedRun) -> Finding:
