@@ -14,6 +14,7 @@ from robot_stack.config.files import patterns
 from robot_stack.config.section import Section, check_names
 from robot_stack.config.teleop_parts import (
     ON_REQUEST,
+    Alive,
     Axis,
     Buttons,
     Deadzone,
@@ -31,6 +32,7 @@ from robot_stack.config.teleop_parts import (
     PedalConfig,
     SideKeyboard,
     Silence,
+    Stamps,
     TeleopScale,
     Topic,
     Triggers,
@@ -169,6 +171,10 @@ class JoyTeleop(HandTeleop):
     """Where it publishes."""
     timeout_s: Silence = 0.15
     """Without a message for this long, it is lost: it must repeat itself, 20 times a second or more."""
+    stamps: Stamps = "wall"
+    """Whose clock its stamps are of."""
+    alive: Alive | None = None
+    """Topic that shows whether the device is there, for a sender that repeats its last message without one."""
     axes: Annotated[dict[Axis, AxisIndex], Field(min_length=1), OneMeaning]
     """Axis of the motion -> index in `axes` of the message."""
     full: Annotated[float, Field(gt=0, le=10)] = 1.0
@@ -219,6 +225,8 @@ class LeaderTeleop(Following, RealTeleop):
     """Where it publishes."""
     timeout_s: Silence = 0.15
     """Without a message for this long, it is lost."""
+    stamps: Stamps = "wall"
+    """Whose clock its stamps are of, on all topics."""
     joints: tuple[LeaderJoint, ...] = ()
     """With follow: joints, from base to handle."""
     tip_m: Annotated[float, Field(ge=-1, le=1)] = 0.0

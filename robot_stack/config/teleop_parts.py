@@ -35,6 +35,8 @@ def _one_meaning_each(bound: dict[KeyT, ValueT]) -> dict[KeyT, ValueT]:
 
 
 OneMeaning = AfterValidator(_one_meaning_each)
+Stamps = Literal["wall", "own"]
+"""Clock by which a sender stamps: the wall clock, which must be that of this host to a second, or one of its own."""
 Deadzone = Annotated[float, Field(ge=0, lt=1)]
 Buttons = Annotated[dict[Action, Annotated[int, Field(ge=0, le=63)]], OneMeaning]
 """Action -> index of its button."""
@@ -182,13 +184,48 @@ class SideKeyboard(Section):
     """Take it from the desktop, so that what is typed elsewhere is no verdict, and no verdict is typed elsewhere."""
 
 
+LEAST_PULL = 0.2
+"""Less than this between a trigger's ends would press it by noise."""
+
+
+class Alive(Section):
+    """A topic of the same sender by which it shows that the device itself is still there: the pose of a tracked hand.
+
+    Some senders repeat the last they read for ever once the device is gone, stamped as if it were new.
+    """
+
+    topic: Topic
+    """Where it is published, a geometry_msgs/PoseStamped."""
+    timeout_s: Silence = 0.15
+    """Without a message for this long, the device is lost."""
+    freeze_s: Annotated[float, Field(ge=0.05, le=5)] = 0.3
+    """A pose that has not changed at all for this long is a device that is gone: a hand is never so still."""
+
+
 class Trigger(Section):
-    """An axis of a sensor_msgs/Joy that is pulled like a trigger and stands for a button."""
+    """An axis of a sensor_msgs/Joy that is pulled like a trigger and stands for a button.
+
+    Senders do not agree: joy_node sends 1 for a trigger that is let go, -1 for one that is pulled, and 0 before it was
+    first touched; game_controller_node sends 0 and -1; others 0 and 1.
+    """
 
     axis: Annotated[int, Field(ge=0, le=63)]
     """Index in `axes` of the message."""
-    above: Annotated[float, Field(ge=0.1, le=0.95)] = 0.5
-    """It is pressed above this, and let go a tenth below."""
+    released: Annotated[float, Field(ge=-1, le=1)]
+    """What it reads when it is let go. Read it from the topic, after it was pulled once."""
+    pulled: Annotated[float, Field(ge=-1, le=1)]
+    """What it reads when it is pulled as far as it goes. It is pressed beyond 60 % of the way, let go below half."""
+
+    @field_validator("pulled")
+    @classmethod
+    def _moves(cls, pulled: float, info: ValidationInfo) -> float:
+        released = info.data.get("released")
+        if released is not None and abs(pulled - released) < LEAST_PULL:
+            raise ValueError(
+                f"pulled is {pulled}, must differ from released ({released}) by {LEAST_PULL} or more; read both from "
+                "the topic"
+            )
+        return pulled
 
 
 Triggers = dict[Action, Trigger]

@@ -1,11 +1,14 @@
 """One publisher a topic, for senders that do not name themselves: two would take turns at the arm, each unaware.
 
 The graph is read, since the events executor of rclpy 7.1.6 ends with a SystemError where a callback asks for a
-message's info, in which each publisher counts its own. One that was killed stays in the graph for three seconds.
+message's info, in which each publisher counts its own. One that was killed stays in the graph for three seconds if it
+had the DDS profile of a run, as processes of a shell with `robot-stack env` have, and else for twenty, Fast DDS's own
+lease.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from robot_stack.types.reason import Refusal, RefusalKind
@@ -14,11 +17,24 @@ LOOK_NS = 200_000_000
 """Between two looks at the graph."""
 
 
+class Endpoint(Protocol):
+    """A publisher, by what the graph knows of it."""
+
+    @property
+    def node_name(self) -> str:
+        """Return the name of its node."""
+        ...
+
+
 class Graph(Protocol):
     """A node, by what it knows of others."""
 
     def count_publishers(self, topic_name: str) -> int:
         """Return how many publishers a topic has."""
+        ...
+
+    def get_publishers_info_by_topic(self, topic_name: str) -> Sequence[Endpoint]:
+        """Return the publishers of a topic."""
         ...
 
 
@@ -40,6 +56,13 @@ class SoleSender:
         """Return why nobody on the topic is believed, or None; to be asked with each message."""
         if self._looked_ns is None or now_ns - self._looked_ns >= LOOK_NS:
             self._looked_ns, count = now_ns, self._graph.count_publishers(self._topic)
-            text = f"{self._topic} has {count} publishers, must have one; stop the others, also a recording"
-            self._refusal = Refusal(kind=RefusalKind.SECOND_SENDER, text=text) if count > 1 else None
+            self._refusal = self._several(count) if count > 1 else None
         return self._refusal
+
+    def _several(self, count: int) -> Refusal:
+        names = sorted(there.node_name for there in self._graph.get_publishers_info_by_topic(self._topic))
+        text = (
+            f"{self._topic} has {count} publishers ({', '.join(names)}), must have one; stop the others, also a "
+            "recording; one that was killed is forgotten within 20 s"
+        )
+        return Refusal(kind=RefusalKind.SECOND_SENDER, text=text)

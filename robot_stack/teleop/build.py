@@ -35,6 +35,7 @@ from robot_stack.teleop.reading import DevicePart, Reader
 from robot_stack.teleop.robot_view import DeflectionFrame, RobotView
 from robot_stack.teleop.sources import (
     Machine,
+    alive_reader,
     buttons_reader,
     gamepad_reader,
     grip_reader,
@@ -67,6 +68,7 @@ class BuiltTeleop:
         joy: Topic -> reader of the sensor_msgs/Joy that it brings.
         leader: Reader of the leader's messages, where there is one.
         grip: Reader of the topic that the leader's grip has for itself, where it has one.
+        alive: Reader of the pose that shows whether the device of a Joy is there, where it has one.
         robot: To be shown the robot's state, where the device asks for it.
         keys: Columns of the key table that count.
     """
@@ -75,6 +77,7 @@ class BuiltTeleop:
     joy: Mapping[str, MessageReader[JoyPacket]]
     leader: MessageReader[Pose | JointPacket] | None
     grip: MessageReader[float] | None = None
+    alive: MessageReader[Pose] | None = None
     robot: RobotView | None
     keys: tuple[Device, ...]
 
@@ -95,9 +98,12 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
     joy: dict[str, MessageReader[JoyPacket]] = {}
     leader: MessageReader[Pose | JointPacket] | None = None
     grip: MessageReader[float] | None = None
+    alive: MessageReader[Pose] | None = None
     readers: dict[str, Reader] = {}
     if isinstance(config, JoyTeleop):
         readers[ITSELF] = joy[config.topic] = joy_reader(config)
+        if config.alive is not None:
+            readers["alive"] = alive = alive_reader(config.alive)
     elif isinstance(config, BrowserTeleop):
         readers[ITSELF] = joy[PAGE_TOPIC] = page_reader(config)
     elif isinstance(config, LeaderTeleop):
@@ -116,10 +122,16 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
     drive, looks = _drive(config, full_scale, robot)
     holder = list(readers).index(config.deadman if config.deadman in readers else ITSELF)
     return BuiltTeleop(
-        device=HandDevice(list(readers.values()), drive, None if config.deadman == "motion" else holder),
+        device=HandDevice(
+            list(readers.values()),
+            drive,
+            None if config.deadman == "motion" else holder,
+            [reader.stops for reader in joy.values()],
+        ),
         joy=joy,
         leader=leader,
         grip=grip,
+        alive=alive,
         robot=robot if looks else None,
         keys=_columns(config),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -90,14 +90,22 @@ class HandDevice:
     even then, so that a stop always gets through.
     """
 
-    def __init__(self, readers: Sequence[Reader], drive: Drive, deadman: int | None) -> None:
+    def __init__(
+        self,
+        readers: Sequence[Reader],
+        drive: Drive,
+        deadman: int | None,
+        stops: Sequence[Callable[[], frozenset[str]]] = (),
+    ) -> None:
         """Combine the readers into one device; nothing is read yet.
 
         Args:
             readers: The device itself first, then what lies beside it.
             drive: Makes a twist of the first one's readings.
             deadman: Which reader holds the deadman; None where motion or a gripper press takes control.
+            stops: Each tells the keys that end motion which went down since its last call where nothing is believed.
         """
+        self._stops = tuple(stops)
         self._readers = tuple(readers)
         self._drive = drive
         self._deadman = deadman
@@ -112,6 +120,7 @@ class HandDevice:
         readings = [reader.poll(now_ns) for reader in self._readers]
         there = [reading for reading in readings if reading is not None]
         tapped = {action for reading in there for action in reading.tapped}
+        tapped |= {action for stops in self._stops for action in stops()}
         held = {action for reading in there for action in reading.held}
         events = tuple(event for event in EVENTS if event in tapped)
         gripper = self._press(held | tapped, now_ns)

@@ -65,10 +65,25 @@ class Chain:
 
 LARGEST_TURN_RAD = 0.5
 """Nobody turns a handle further than this between two messages."""
-TRIGGER_PLAY = 0.1
-"""A trigger is let go this far below where it is pressed, so that a finger that trembles presses once."""
+PRESSED, RELEASED = 0.6, 0.5
+"""Share of a trigger's way beyond which it is pressed, and up to which it is let go. joy_node sends exactly the middle
+of one that nobody has touched yet."""
 SQUEEZED, LET_GO = 0.35, 0.65
 """Opening of the grip, 0 to 1, below which it is closed and above which it is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """An axis that is pulled like a trigger: its index, and what it reads at its ends."""
+
+    axis: int
+    released: float
+    pulled: float
+
+    def is_pressed(self, reading: float, before: bool) -> bool:
+        """Return whether it is pressed, for one that was or was not before."""
+        share = (reading - self.released) / (self.pulled - self.released)
+        return share > (RELEASED if before else PRESSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +124,7 @@ class JoyMessages:
         axes: Mapping[str, int],
         buttons: Mapping[str, int],
         full: float = 1.0,
-        triggers: Mapping[str, tuple[int, float]] | None = None,
+        triggers: Mapping[str, Pull] | None = None,
     ) -> None:
         """Start at rest, with the meaning of each axis and button.
 
@@ -117,7 +132,7 @@ class JoyMessages:
             axes: Axis of the twist -> index in the message.
             buttons: Action -> index in the message.
             full: What an axis reads at full deflection.
-            triggers: Action -> index of an axis in the message, and above what it is pressed.
+            triggers: Action -> the axis that is pulled for it.
         """
         self._triggers = dict(triggers or {})
         self._indices = {AXES.index(axis): index for axis, index in axes.items()}
@@ -135,7 +150,7 @@ class JoyMessages:
         Raises:
             RobotError: If it lacks an axis, or one is no plausible number.
         """
-        pulled = [index for index, _ in self._triggers.values()]
+        pulled = [pull.axis for pull in self._triggers.values()]
         missing = [index for index in (*self._indices.values(), *pulled) if index >= len(packet.axes)]
         if missing:
             raise RobotError(f"joy message has {len(packet.axes)} axes, must have axis {max(missing)}; correct the map")
@@ -145,8 +160,8 @@ class JoyMessages:
         if not np.isfinite([packet.axes[index] for index in pulled]).all():
             raise RobotError(f"triggers of the joy message are {list(packet.axes)}, must be finite; restart its sender")
         down = {a for a, index in self._buttons.items() if index < len(packet.buttons) and packet.buttons[index]}
-        for action, (index, above) in self._triggers.items():
-            if packet.axes[index] > (above - TRIGGER_PLAY if action in self._keys.held else above):
+        for action, pull in self._triggers.items():
+            if pull.is_pressed(packet.axes[pull.axis], action in self._keys.held):
                 down.add(action)
         (self._keys.already if self._first else self._keys.now)(frozenset(down))
         self._first = False
@@ -213,6 +228,17 @@ class GripMessages:
     def reading(self) -> Reading:
         """Return the presses since the last reading."""
         return Reading(axes=np.zeros(6), tapped=self._grip.keys.taps())
+
+
+class AliveMessages:
+    """A decoder of a pose that tells nothing but that the device is there."""
+
+    def push(self, packet: Pose) -> None:
+        """Take the next message."""
+
+    def reading(self) -> Reading:
+        """Return a reading at rest."""
+        return Reading(axes=np.zeros(6))
 
 
 class LeaderMessages:

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from robot_stack.teleop.reading import Decoder, Reading
 from robot_stack.types.errors import RobotError
+from robot_stack.types.robot import ENDS_MOTION
 
 FIRST_PAUSE_NS, LONGEST_PAUSE_NS = 250_000_000, 4_000_000_000
 PacketT = TypeVar("PacketT")
@@ -204,6 +205,8 @@ class MessageReader(Generic[PacketT]):
         self._heard_ns: int | None = None
         self._refusal = ""
         self._problem = "nothing has arrived yet"
+        self._refused: Decoder[PacketT] | None = None
+        self._stops: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -217,6 +220,7 @@ class MessageReader(Generic[PacketT]):
 
     def feed(self, packet: PacketT, now_ns: int) -> None:
         """Take a message on its arrival."""
+        self._refused = None
         if self._is_frozen(packet, now_ns):
             self.refuse("sends the same again and again; is the device tracked? wake it, bring it into view")
             return
@@ -234,9 +238,26 @@ class MessageReader(Generic[PacketT]):
             self._last = packet, now_ns
         return now_ns - self._last[1] > self._freeze_ns
 
-    def refuse(self, refusal: str) -> None:
-        """Note a broken message or a loss: nothing is believed until the next message."""
+    def refuse(self, refusal: str, packet: PacketT | None = None) -> None:
+        """Note a broken message or a loss: nothing is believed until the next message.
+
+        Args:
+            refusal: Why, as told to an operator.
+            packet: What it said, where that can be read: keys that end motion count whoever pressed them.
+        """
         self._refusal, self._heard_ns, self._decoder = refusal, None, self._make_decoder()
+        if packet is None:
+            return
+        if self._refused is None:
+            self._refused = self._make_decoder()
+        with suppress(RobotError):  # what cannot be decoded presses nothing
+            self._refused.push(packet)
+            self._stops |= self._refused.reading().tapped & ENDS_MOTION
+
+    def stops(self) -> frozenset[str]:
+        """Return the keys that end motion which went down in refused messages since the last call."""
+        stops, self._stops = self._stops, frozenset()
+        return stops
 
     def poll(self, now_ns: int) -> Reading | None:
         """Return the newest reading; None after a broken message and while nothing arrives."""

@@ -16,9 +16,14 @@ WALL_CLOCK_NS = 10**18
 
 
 class SenderStamps:
-    """The judge of what one topic of a foreign sender brings."""
+    """The judge of what one topic of a foreign sender brings.
 
-    def __init__(self) -> None:
+    Args:
+        own: Whether stamps that look like the wall clock's are of another host's, which nobody can set.
+    """
+
+    def __init__(self, *, own: bool = False) -> None:
+        self._own = own
         self._ahead_ns: int | None = None
 
     def refusal(self, stamp_ns: int, now_ns: int, ros_ns: int) -> Refusal | None:
@@ -29,7 +34,7 @@ class SenderStamps:
             now_ns: Steady clock, which no step of a wall clock moves against the sender's own.
             ros_ns: ROS time.
         """
-        if stamp_ns >= WALL_CLOCK_NS:
+        if stamp_ns >= WALL_CLOCK_NS and not self._own:
             return _not_of_now(ros_ns - stamp_ns)
         if stamp_ns == 0:
             return None
@@ -49,6 +54,6 @@ def _not_of_now(late_ns: int) -> Refusal | None:
     kind, way = (RefusalKind.STALE, "old") if late_ns > 0 else (RefusalKind.FUTURE, "ahead")
     text = (
         f"message is {abs(late_ns) / 1e9:.1f} s {way}, must be at most {LARGEST_AGE_NS / 1e9:g} s; stop the "
-        "recording that is played, or synchronise the hosts"
+        "recording that is played, or synchronise the hosts; for a host that cannot be, write stamps: own"
     )
     return Refusal(kind=kind, text=text)

@@ -17,7 +17,7 @@ from robot_stack.config.teleop import (
     So101LeaderTeleop,
     SpaceMouseTeleop,
 )
-from robot_stack.config.teleop_parts import GripperTopic, JoyButtons, Match, PedalConfig, SideKeyboard, Triggers
+from robot_stack.config.teleop_parts import Alive, GripperTopic, JoyButtons, Match, PedalConfig, SideKeyboard, Triggers
 from robot_stack.teleop.bindings import BINDINGS, Device
 from robot_stack.teleop.evdev_port import load_evdev, open_event_device
 from robot_stack.teleop.hid_port import load_hid, open_spacemouse
@@ -31,6 +31,7 @@ from robot_stack.teleop.input_events import (
 )
 from robot_stack.teleop.match import Wanted
 from robot_stack.teleop.messages import (
+    AliveMessages,
     Chain,
     Grip,
     GripMessages,
@@ -39,6 +40,7 @@ from robot_stack.teleop.messages import (
     JoyPacket,
     LeaderMessages,
     Link,
+    Pull,
 )
 from robot_stack.teleop.readers import HotPlug, MessageReader, Port, PortReader, in_thread
 from robot_stack.teleop.reading import KeyState, Reader, Reading, check_axes
@@ -186,6 +188,12 @@ def joy_reader(config: JoyTeleop) -> MessageReader[JoyPacket]:
     )
 
 
+def alive_reader(config: Alive) -> MessageReader[Pose]:
+    """Build the reader of the pose that shows whether the device of a Joy is still there."""
+    name = f"device behind {config.topic}"
+    return MessageReader(name, AliveMessages, config.timeout_s, freeze_s=config.freeze_s, same=_same_pose)
+
+
 def buttons_reader(config: JoyButtons) -> MessageReader[JoyPacket]:
     """Build the reader of the buttons of a foreign node."""
     buttons, triggers = _by_name(config.buttons), _pulled(config.triggers)
@@ -251,8 +259,8 @@ def _by_name(mapping: Mapping[Any, ValueT]) -> dict[str, ValueT]:
     return {str(key): value for key, value in mapping.items()}
 
 
-def _pulled(triggers: Triggers) -> dict[str, tuple[int, float]]:
-    return {str(action): (trigger.axis, trigger.above) for action, trigger in triggers.items()}
+def _pulled(triggers: Triggers) -> dict[str, Pull]:
+    return {str(action): Pull(**trigger.model_dump()) for action, trigger in triggers.items()}
 
 
 def _same_pose(before: Pose | JointPacket, after: Pose | JointPacket) -> bool:

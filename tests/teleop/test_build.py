@@ -163,3 +163,27 @@ def test_without_the_robots_state_a_device_that_needs_it_is_lost_in_words():
         sample = built.device.sample(step * 20 * MS)
     assert not sample.lost
     assert built.device.problem == ""
+
+
+def test_keys_that_end_motion_count_in_messages_that_are_refused_and_no_others_do():
+    built = build("joy")
+    reader = built.joy["/joy"]
+    buttons = config("joy").buttons
+
+    def told(*down: str, tick: int) -> tuple[bool, bool, tuple[str, ...]]:
+        pressed = [int(any(buttons.get(name) == index for name in down)) for index in range(16)]
+        reader.refuse("of two senders", JoyPacket(axes=(0.0,) * 4, buttons=pressed))
+        sample = built.device.sample(tick * 20 * MS)
+        return sample.lost, sample.deadman, sample.events
+
+    assert told(tick=1) == (True, False, ())
+    assert told("deadman", "success", tick=2) == (True, False, ())
+    assert told("deadman", "success", "stop", tick=3) == (True, False, ("stop",))
+    assert told("deadman", "success", "stop", tick=4) == (True, False, ()), "it is held, and was pressed once"
+    assert told("hold", tick=5) == (True, False, ("hold",))
+
+
+def test_a_message_that_cannot_be_read_presses_nothing():
+    built = build("joy")
+    built.joy["/joy"].refuse("of two senders", JoyPacket(axes=(), buttons=[1] * 16))
+    assert built.device.sample(20 * MS).events == ()

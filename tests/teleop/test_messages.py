@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.teleop.messages import Chain, Grip, JointPacket, JoyMessages, JoyPacket, LeaderMessages, Link
+from robot_stack.teleop.messages import Chain, Grip, JointPacket, JoyMessages, JoyPacket, LeaderMessages, Link, Pull
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
 
@@ -54,6 +54,27 @@ def test_a_button_that_is_down_in_the_first_message_is_held_but_no_press_unless_
     messages.push(joy(buttons=(0, 0, 0, 0, 1, 1)))
     reading = messages.reading()
     assert (reading.held, reading.tapped) == ({"deadman", "stop"}, {"stop"})
+
+
+@pytest.mark.parametrize(
+    ("pull", "untouched", "released", "pulled"),
+    [
+        (Pull(axis=0, released=1.0, pulled=-1.0), 0.0, 1.0, -1.0),
+        (Pull(axis=0, released=0.0, pulled=-1.0), 0.0, 0.0, -1.0),
+        (Pull(axis=0, released=0.0, pulled=1.0), 0.0, 0.0, 1.0),
+    ],
+    ids=["joy_node", "game_controller_node", "quest"],
+)
+def test_a_trigger_is_pressed_when_it_is_pulled_whatever_its_sender_calls_that(
+    pull: Pull, untouched: float, released: float, pulled: float
+):
+    """The first two as ros-drivers/joystick_drivers has them, 881f3a5, joy/src/joy.cpp and game_controller.cpp."""
+    messages = JoyMessages({}, {}, triggers={"deadman": pull})
+    told = []
+    for reading in (untouched, released, pulled, released, pulled):
+        messages.push(joy((reading,)))
+        told.append("deadman" in messages.reading().held)
+    assert told == [False, False, True, False, True]
 
 
 @pytest.mark.parametrize("axes", [(), (0.0,), (np.nan, 0.0), (0.0, np.inf), (1e6, 0.0)])

@@ -43,3 +43,11 @@ def test_a_device_and_its_recording_that_speak_in_turn_are_both_refused():
 def test_a_clock_that_drifts_is_one_clock():
     stamps, drift_ns = SenderStamps(), LARGEST_AGE_NS // 2
     assert [stamps.refusal((5 + n) * S + n * drift_ns, n * S, NOW) for n in range(50)] == [None] * 50
+
+
+def test_a_host_whose_clock_nobody_can_set_is_believed_where_its_file_says_so():
+    ahead = NOW + 90 * S
+    assert SenderStamps().refusal(ahead, 0, NOW) is not None
+    stamps = SenderStamps(own=True)
+    assert [stamps.refusal(ahead + n * S, n * S, NOW + n * S) for n in range(3)] == [None] * 3
+    assert "moved by -90.0 s" in str(stamps.refusal(NOW + 3 * S, 3 * S, NOW + 3 * S))

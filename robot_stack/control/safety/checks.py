@@ -49,7 +49,7 @@ def check_command(command: Command) -> Refusal | None:
         text = f"command has source {command.source!r}, must be POLICY; the human comes in by teleop samples"
         return _malformed(text)
     if command.frame not in FRAMES:
-        return _malformed(f"frame of command is {command.frame!r}, must be one of {FRAMES}")
+        return _malformed(f"frame of command is {command.frame!r}, must be one of {FRAMES} or what TF calls them")
     return check_vector("twist of command", command.twist, 6) or check_opening("command", command.gripper)
 
 

@@ -12,7 +12,7 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Float32
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.config.teleop import LeaderTeleop, RealTeleop, ScriptedTeleop, TeleopConfig
+from robot_stack.config.teleop import JoyTeleop, LeaderTeleop, RealTeleop, ScriptedTeleop, TeleopConfig
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
@@ -106,24 +106,29 @@ def _subscribe(
     wake: Callable[[], None],
 ) -> None:
     inputs = config.joy if isinstance(config, LeaderTeleop) else None
+    own = isinstance(config, JoyTeleop | LeaderTeleop) and config.stamps == "own"
     for topic, reader in built.joy.items():
         if inputs is not None and inputs.topic == topic and inputs.type != JOY:
-            feed = _feeds(node, topic, reader, quest_inputs, wake)
+            feed = _feeds(node, topic, reader, quest_inputs, wake, own=own)
             node.create_subscription(type_called(inputs.type), topic, feed, SAMPLED_EACH)
         else:
-            feed = _feeds(node, topic, reader, _joy_packet, wake)
+            feed = _feeds(node, topic, reader, _joy_packet, wake, own=own)
             feed = _of_this_run(node, topic, feed) if topic == PAGE else feed
             node.create_subscription(Joy, topic, feed, SAMPLED_EACH)
     if built.leader is not None and isinstance(config, LeaderTeleop):
         by_pose = config.follow == "pose"
         kind: Any = PoseStamped if by_pose else JointState
         packet_of: Callable[[Any], Pose | JointPacket] = pose_from_msg if by_pose else _joint_packet
-        feed = _feeds(node, config.topic, built.leader, packet_of, wake)
+        feed = _feeds(node, config.topic, built.leader, packet_of, wake, own=own)
         node.create_subscription(kind, config.topic, feed, SAMPLED_EACH)
         if built.grip is not None and config.gripper_topic is not None:
             topic = config.gripper_topic.topic
             take = _feeds(node, topic, built.grip, lambda msg: float(msg.data), wake)
             node.create_subscription(Float32, topic, take, SAMPLED_EACH)
+    if built.alive is not None and isinstance(config, JoyTeleop) and config.alive is not None:
+        topic = config.alive.topic
+        take = _feeds(node, topic, built.alive, pose_from_msg, wake, own=own)
+        node.create_subscription(PoseStamped, topic, take, SAMPLED_EACH)
     if built.robot is not None:
         for arm in arms:
             show = show_robot(node, arm, selector, built.robot)
@@ -149,24 +154,28 @@ def _feeds(
     reader: MessageReader[PacketT],
     packet_of: Callable[[Any], PacketT],
     wake: Callable[[], None],
+    *,
+    own: bool = False,
 ) -> Callable[[Any], None]:
     """Return a callback that hands a message on to its reader.
 
     One that is no packet, not of now, or of two senders is refused.
     """
-    stamps, sender = SenderStamps(), SoleSender(node, topic)
+    stamps, sender = SenderStamps(own=own), SoleSender(node, topic)
 
     def on_message(msg: Any) -> None:
         now_ns = time.monotonic_ns()
         stamp_ns = ros_ns_of(msg.header) if hasattr(msg, "header") else 0
         refusal = sender.refusal(now_ns) or stamps.refusal(stamp_ns, now_ns, now_ns + OFFSET.now_ns())
-        if refusal is not None:
-            reader.refuse(refusal.text)
+        try:
+            packet = packet_of(msg)
+        except SpecError as error:
+            reader.refuse(str(error) if refusal is None else refusal.text)
         else:
-            try:
-                reader.feed(packet_of(msg), now_ns)
-            except SpecError as error:
-                reader.refuse(str(error))
+            if refusal is not None:
+                reader.refuse(refusal.text, packet)
+            else:
+                reader.feed(packet, now_ns)
         wake()
 
     return on_message
