@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from robot_stack.config.cell import MOUNTED, CellConfig
 from robot_stack.config.cross import contradictions
 from robot_stack.config.environment import KEY, SAID, EnvironmentConfig, declared_parts, find_environments
-from robot_stack.config.files.library import read_named, run_file, search_path
+from robot_stack.config.files.library import read_named, roots_of, run_file
 from robot_stack.config.files.located import Located, Mark, located
 from robot_stack.config.files.mistake import Mistake, hint, raise_if_any
 from robot_stack.config.files.overrides import Override, apply, parse_override
@@ -53,18 +53,15 @@ def load_run(name_or_path: str | Path, overrides: Sequence[str] = (), root: Path
     """Load a run by name or path, with all it names.
 
     Args:
-        name_or_path: Name of a file in runs/, or a path to one; then the folder around its runs/ is searched first.
+        name_or_path: Name of a file in runs/, or a path to one; see `roots_of`.
         overrides: Texts `dotted.key=value`.
         root: A folder to search before ./hardware_configs and the shipped one.
 
     Raises:
         ConfigError: One line per mistake over all files: `file:line:col: dotted.key: message`.
     """
-    roots = search_path(root)
-    path = run_file(name_or_path, roots)
-    if path.resolve().parent.name == "runs":
-        roots = tuple(dict.fromkeys((path.resolve().parents[1], *roots)))
-    return _Resolver(overrides, roots).resolve(path)
+    roots = roots_of(name_or_path, root)
+    return _Resolver(overrides, roots).resolve(run_file(name_or_path, roots))
 
 
 def load_resolved(path: Path, overrides: Sequence[str] = ()) -> ResolvedRun:

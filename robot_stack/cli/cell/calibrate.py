@@ -10,8 +10,7 @@ from robot_stack.cli.cell.measuring import MEASURE, CalibrateOptions
 from robot_stack.cli.cell.own_cell import Enter, say
 from robot_stack.cli.run_folder import load_cell
 from robot_stack.config.files.edit import edited, write_edited
-from robot_stack.config.files.library import FOLDER, config_root, find, search_path
-from robot_stack.config.resolve import load_run
+from robot_stack.config.files.library import FOLDER, find, is_shipped, roots_of
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.runs.beginning import command_line
 from robot_stack.sensing.charuco import Board
@@ -54,10 +53,10 @@ def run(
     )  # fmt: skip
     if what in ("crop", "extrinsics", "lens") and camera not in resolved.cameras:
         raise ConfigError(f"camera is {camera!r}, must be one of {sorted(resolved.cameras)}; name it with --camera")
-    measured = MEASURE[what](options, _with_whole_images(resolved, name, overrides, root, camera))
-    source = find("cells", resolved.run.cell, search_path(root))
-    assert source is not None
+    source = find("cells", resolved.run.cell, roots_of(name, root))
+    assert source is not None  # the run was loaded from it
     target = _own_file(source)
+    measured = MEASURE[what](options, _with_whole_images(resolved, name, overrides, root, camera))
     say(measured.text)
     for line in changed_lines(source.read_text(), edited(source.read_text(), measured.edits)):
         print(line)
@@ -67,7 +66,7 @@ def run(
     kept = target.read_text() if target.exists() else None
     write_edited(source, target, measured.edits)
     try:
-        load_run(resolved.name if find("runs", resolved.name, search_path(root)) else name, overrides, root)
+        load_cell(name, overrides, root)
     except ConfigError as error:
         target.unlink() if kept is None else target.write_text(kept)
         raise ConfigError(f"what was measured does not fit the cell, nothing is written: {error}") from error
@@ -98,9 +97,8 @@ def changed_lines(before: str, after: str) -> list[str]:
 
 def _own_file(source: Path) -> Path:
     """Return the file itself, or for one that came with the package the operator's own copy of it."""
-    shipped = source.resolve().is_relative_to(config_root())
     own = (Path.cwd() / FOLDER / "cells" / source.name).absolute()
-    return own if shipped and own != source.absolute() else source
+    return own if is_shipped(source) and own != source.absolute() else source
 
 
 def _agreed(target: Path) -> bool:

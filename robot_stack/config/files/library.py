@@ -5,6 +5,7 @@ Other packages ship folders too. A name in two shipped folders is refused, unles
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from robot_stack.config.files.located import Located
@@ -50,6 +51,26 @@ def search_path(root: Path | None = None) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(path.resolve() for path in (*wanted, config_root(), *config_folders())))
 
 
+def roots_of(name_or_path: str | Path, root: Path | None = None) -> tuple[Path, ...]:
+    """Return the folders in which what a run names is looked up, in this order.
+
+    For a path to a run's file, the folder around its runs/ comes before those of `search_path`, unless it is one of
+    them: what comes before it there, such as an operator's own tighter limits, comes before it here too.
+
+    Raises:
+        ConfigError: If `root` is given and is no folder.
+    """
+    roots, path = search_path(root), _as_path(name_or_path)
+    if path is None or path.resolve().parent.name != "runs" or path.resolve().parents[1] in roots:
+        return roots
+    return (path.resolve().parents[1], *roots)
+
+
+def is_shipped(path: Path) -> bool:
+    """Return whether a file came with this package or with another, and is not an operator's own."""
+    return any(path.resolve().is_relative_to(folder.resolve()) for folder in (config_root(), *config_folders()))
+
+
 def names(kind: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
     """Return the names of a kind, sorted."""
     return tuple(sorted({path.stem for root in roots for path in (root / kind).glob("*.yaml")}))
@@ -58,12 +79,24 @@ def names(kind: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
 def find(kind: str, name: str, roots: tuple[Path, ...]) -> Path | None:
     """Return the file of a name, or None. A name is never a path: separators and dots find nothing.
 
+    What stands under the name in the first folder counts, be it a file or not: an operator's own that cannot be read,
+    such as a link to a folder that is not mounted, must not give way to a shipped one with wider limits.
+
     Raises:
-        ConfigError: If two packages ship it and no folder before theirs has it.
+        ConfigError: If two packages ship it and no folder before theirs has it, or a file of that name has another
+            ending.
     """
-    if name not in names(kind, roots):
+    if name not in {path.stem for root in roots for path in (root / kind).glob("*.y*ml")}:
         return None
-    found = [root for root in roots if (root / kind / f"{name}.yaml").is_file()]
+    found: list[Path] = []
+    for root in roots:
+        stray = root / kind / f"{name}.yml"
+        if os.path.lexists(stray) and not found:
+            raise ConfigError(f"{shown_path(stray)} ends in .yml, must end in .yaml to be found; rename it")
+        if os.path.lexists(stray.with_suffix(".yaml")):
+            found.append(root)
+    if not found:
+        return None
     shipped = {config_root().resolve(), *(folder.resolve() for folder in config_folders())}
     if len(found) > 1 and found[0] in shipped and found[1] in shipped:
         listing = " and ".join(shown_path(root / kind) for root in found)
@@ -89,13 +122,21 @@ def run_file(name_or_path: str | Path, roots: tuple[Path, ...]) -> Path:
     Raises:
         ConfigError: If there is no run of that name; the message lists those there are.
     """
+    given = _as_path(name_or_path)
+    if given is not None:
+        return given
     text = str(name_or_path)
-    if isinstance(name_or_path, Path) or "/" in text or text.endswith((".yaml", ".yml")):
-        return Path(text)
     path = find("runs", text, roots)
     if path is None:
         raise ConfigError(f"run: {_not_found('runs', text, roots)}")
     return path
+
+
+def _as_path(name_or_path: str | Path) -> Path | None:
+    """Return the path that a text looks like, or None for a name."""
+    text = str(name_or_path)
+    is_path = isinstance(name_or_path, Path) or "/" in text or text.endswith((".yaml", ".yml"))
+    return Path(text) if is_path else None
 
 
 def run_of_cell(cell: str, root: Path | None = None) -> str:
