@@ -27,7 +27,8 @@ BACKOFF_S = 0.25
 """Before the first repetition, doubled before the next, each times 0.5 to 1.5 by chance."""
 FAILURES = 5
 COOL_DOWN_S = 15.0
-MAX_REPLY_BYTES = 16 * 2**20
+MAX_REPLY_BYTES = 4 * 2**20
+"""Five times what 512 tokens with ten alternatives each take; no other thread runs while a reply is taken apart."""
 
 
 class Breaker:

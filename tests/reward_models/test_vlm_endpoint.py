@@ -202,6 +202,11 @@ def test_an_endless_reply_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         ask(server.url)
 
 
+def test_a_reply_larger_than_any_model_means_is_not_taken_apart() -> None:
+    with Server(says("x" * 5_000_000)) as server, pytest.raises(RewardError, match="longer than 4194304 bytes"):
+        ask(server.url)
+
+
 # What goes wrong
 
 
