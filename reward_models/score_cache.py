@@ -13,10 +13,11 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from reward_models.interface import Score
+from robot_stack.disk.jsonl import append_lines
 
 LONGEST_LINE = 8192
 
@@ -33,7 +34,8 @@ class ScoreCache:
         self._newest: OrderedDict[str, Score] = OrderedDict()
         self._lock = threading.Lock()
         self._places: dict[bytes, int] = {}
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
+        self._refused = False
 
     def open(self) -> None:
         """Index what the file has, and make the file if there is none; do nothing for memory alone.
@@ -44,19 +46,16 @@ class ScoreCache:
         if self._path is None:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("a+b")
-        self._file.seek(0)
-        place, line = 0, b"\n"
-        while found := self._file.readline(LONGEST_LINE):
-            line = found
-            entry = _decode(line)
-            if entry is not None:
-                self._places[_short(entry[0])] = place
-            elif line != b"\n":
-                self.damaged += 1
-            place += len(line)
-        if not line.endswith(b"\n"):  # cut by a crash: what comes next shall not continue it
-            self._append(b"\n")
+        self._file = self._path.open("a+b", buffering=0)
+        place = 0
+        with self._path.open("rb") as file:
+            while line := file.readline(LONGEST_LINE):
+                entry = _decode(line)
+                if entry is not None:
+                    self._places[_short(entry[0])] = place
+                elif line != b"\n":
+                    self.damaged += 1
+                place += len(line)
 
     def recall(self, key: str) -> Score | None:
         """Return the score of a key from memory, at once; None if it is not there."""
@@ -71,8 +70,7 @@ class ScoreCache:
         place = self._places.get(_short(key))
         if score is not None or place is None or self._file is None:
             return score
-        self._file.seek(place)
-        entry = _decode(self._file.readline(LONGEST_LINE))
+        entry = _decode(_line_at(self._file, place))
         if entry is None or entry[0] != key:
             self._places.pop(_short(key))
             self.damaged += 1
@@ -83,7 +81,7 @@ class ScoreCache:
     def store(self, found: Sequence[tuple[str, Score]]) -> None:
         """Store valid scores; they are on the disk when this returns. For one thread.
 
-        A disk that does not take them is said in the log, and memory goes on.
+        A disk that does not take them is said in the log, and memory goes on; the next ones are offered to it again.
         """
         lines = bytearray()
         for key, score in found:
@@ -93,12 +91,15 @@ class ScoreCache:
         if not lines or self._file is None:
             return
         try:
-            place = self._append(bytes(lines))
+            place = append_lines(self._file, bytes(lines))
         except OSError as error:
-            _log.error("scores are not kept in %s any more: %s", self._path, error)
-            self._file.close()
-            self._file = None
+            if not self._refused:
+                _log.error("scores are not kept in %s, only in memory: %s", self._path, error)
+            self._refused = True
             return
+        if self._refused:
+            _log.info("scores are kept in %s again", self._path)
+        self._refused = False
         for key, score in found:
             if score.valid:
                 self._places[_short(key)] = place
@@ -117,14 +118,14 @@ class ScoreCache:
             while len(self._newest) > self._memory:
                 self._newest.popitem(last=False)
 
-    def _append(self, lines: bytes) -> int:
-        """Append lines to the file, on the disk when this returns; return where they begin."""
-        assert self._file is not None
-        place = self._file.seek(0, os.SEEK_END)
-        self._file.write(lines)
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        return place
+
+def _line_at(file: FileIO, place: int) -> bytes:
+    """Read the line that begins at a place; b"" if the disk does not give it."""
+    try:
+        content = os.pread(file.fileno(), LONGEST_LINE, place)
+    except OSError:
+        return b""
+    return content[: content.find(b"\n") + 1]
 
 
 def _short(key: str) -> bytes:

@@ -8,11 +8,13 @@ the images of a cell are nobody else's.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import random
 import ssl
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +29,10 @@ BACKOFF_S = 0.25
 """Before the first repetition, doubled before the next, each times 0.5 to 1.5 by chance."""
 FAILURES = 5
 COOL_DOWN_S = 15.0
-MAX_REPLY_BYTES = 16 * 2**20
+MAX_REPLY_BYTES = 4 * 2**20
+"""Five times what 512 tokens with ten alternatives each take; no other thread runs while a reply is taken apart."""
+PLAIN = {"Accept-Encoding": "identity"}
+"""Header: a compressed reply of a few kilobytes can unpack to any size."""
 
 
 class Breaker:
@@ -149,7 +154,7 @@ class Endpoint:
 
     async def _answer_all(self, bodies: Sequence[dict[str, object]]) -> list[Answer]:
         httpx = self._httpx
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        headers = PLAIN | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
         settings = self._settings
         gate = asyncio.Semaphore(settings.concurrency)
         async with httpx.AsyncClient(
@@ -165,7 +170,7 @@ class Endpoint:
                 first = [await one(bodies[0])]
             return [*first, *await asyncio.gather(*(one(body) for body in bodies[len(first) :]))]
 
-    async def _answer(self, client: object, body: dict[str, object]) -> Answer:
+    async def _answer(self, client: Any, body: dict[str, object]) -> Answer:
         """Ask one prompt, with its repetitions; a failure is an answer with a problem."""
         if self.breaker == "open":
             return Answer(problem=f"left alone after {FAILURES} failures in a row")
@@ -183,25 +188,11 @@ class Endpoint:
         self._breaker.failed(self._clock())
         return Answer(problem=reason)
 
-    async def _post(self, client: object, body: dict[str, object]) -> Answer:
-        httpx, timeout_s = self._httpx, self._settings.timeout_s
-        reply = bytearray()
-        try:
-            async with (
-                asyncio.timeout(timeout_s),  # of all of it; httpx's own starts again with every byte
-                client.stream("POST", f"{self._settings.url}/chat/completions", json=body) as response,  # type: ignore[attr-defined]
-            ):
-                async for chunk in response.aiter_bytes():
-                    reply += chunk
-                    if len(reply) > MAX_REPLY_BYTES:
-                        raise _Failure(f"its reply is longer than {MAX_REPLY_BYTES} bytes", passing=False)
-                status = response.status_code
-        except (TimeoutError, httpx.TimeoutException) as error:
-            raise _Failure(f"no answer within {timeout_s:g} s", passing=True) from error
-        except httpx.RequestError as error:
-            raise _Failure(f"{type(error).__name__}: {error}", passing=True) from error
+    async def _post(self, client: Any, body: dict[str, object]) -> Answer:
+        url, timeout_s = f"{self._settings.url}/chat/completions", self._settings.timeout_s
+        status, reply = await _exchange(client, "POST", url, timeout_s=timeout_s, json=body)
         if status != 200:
-            raise _Failure(f"it answered {status}: {self._excerpt(reply)}", passing=status == 429 or status >= 500)
+            raise _Failure(f"it answered {status}: {self._excerpt(reply)}", passing=_passing(status))
         try:
             answer = read_reply(bytes(reply))
         except NotAReply as error:
@@ -219,6 +210,39 @@ class Endpoint:
         return " ".join(text.split())[:200]
 
 
+async def _exchange(client: Any, method: str, url: str, *, timeout_s: float, **content: Any) -> tuple[int, bytearray]:
+    """Send one request and return the status and the body of its reply, as it was sent.
+
+    Raises:
+        _Failure: If none comes, or not in time, or it is compressed or too long.
+    """
+    httpx = optional_import("httpx")
+    reply = bytearray()
+    try:
+        async with (
+            asyncio.timeout(timeout_s),  # of all of it; httpx's own starts again with every byte
+            client.stream(method, url, **content) as response,
+        ):
+            status: int = response.status_code
+            coding = response.headers.get("Content-Encoding", "identity")
+            if coding.lower() != "identity":
+                raise _Failure(f"its reply ({status}) is compressed by {coding[:40]!r}", passing=_passing(status))
+            async for chunk in response.aiter_raw():
+                reply += chunk
+                if len(reply) > MAX_REPLY_BYTES:
+                    raise _Failure(f"its reply is longer than {MAX_REPLY_BYTES} bytes", passing=False)
+    except (TimeoutError, httpx.TimeoutException) as error:
+        raise _Failure(f"no answer within {timeout_s:g} s", passing=True) from error
+    except httpx.RequestError as error:
+        raise _Failure(f"{type(error).__name__}: {error}", passing=True) from error
+    return status, reply
+
+
+def _passing(status: int) -> bool:
+    """Return whether a server that answers with this status may answer otherwise the next time."""
+    return status == 429 or status >= 500
+
+
 def _tls(settings: ServerSettings) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=settings.ca_file)
@@ -233,12 +257,18 @@ def served_models(url: str, timeout_s: float = 10.0) -> list[str]:
         RewardError: If it does not say so in its time.
     """
     httpx = optional_import("httpx")
+
+    async def fetch() -> tuple[int, bytearray]:
+        async with httpx.AsyncClient(headers=PLAIN, timeout=timeout_s, trust_env=False) as client:
+            return await _exchange(client, "GET", f"{url.rstrip('/')}/models", timeout_s=timeout_s)
+
     try:
-        reply = httpx.get(f"{url.rstrip('/')}/models", timeout=timeout_s, trust_env=False)
-        reply.raise_for_status()
-        return [str(model["id"]) for model in reply.json()["data"]]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        status, reply = asyncio.run(fetch())
+        if status != 200:
+            raise _Failure(f"it answered {status}", passing=_passing(status))
+        return [str(model["id"]) for model in json.loads(reply)["data"]]
+    except (_Failure, httpx.InvalidURL, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = " ".join((error.reason if isinstance(error, _Failure) else repr(error)).split())[:200]
         raise RewardError(
             f"server at {url} does not say which models it has ({why}), must answer GET /models; look at its log, or "
             "name the model with --served"

@@ -54,7 +54,7 @@ Answer with one line and nothing else, in the form <score>+NN%</score>"""
     )
 }
 
-_SCORE = re.compile(r"\s*([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(%?)\s*(</score>)?")
+_SCORE = re.compile(r"\s*+([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*+(%?)\s*+(</score>)?")
 
 
 class Grm(LargeModel):

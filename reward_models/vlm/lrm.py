@@ -64,9 +64,9 @@ Is the task finished in this image? Answer with JSON on the last line: {"task_co
     ),
 }
 
-_FURTHER = re.compile(r'"more_complete_image"\s*:\s*"\s*Image[ _]?([AB])\s*"', re.IGNORECASE)
-_PROGRESS = re.compile(r'"completion_progress"\s*:\s*"?([0-9]{1,3}(?:\.[0-9]{1,9})?)"?\s*[,}]')
-_COMPLETED = re.compile(r'"task_completed"\s*:\s*"?\s*(yes|no|true|false)\s*"?\s*[,}]', re.IGNORECASE)
+_FURTHER = re.compile(r'"more_complete_image"\s*+:\s*+"\s*+Image[ _]?([AB])\s*+"', re.IGNORECASE)
+_PROGRESS = re.compile(r'"completion_progress"\s*+:\s*+"?([0-9]{1,3}(?:\.[0-9]{1,9})?)"?\s*+[,}]')
+_COMPLETED = re.compile(r'"task_completed"\s*+:\s*+"?\s*+(yes|no|true|false)\s*+"?\s*+[,}]', re.IGNORECASE)
 
 
 class Lrm(LargeModel):

@@ -16,6 +16,9 @@ from reward_models.interface import Capabilities, ClipQuery, PairQuery, Score, U
 from reward_models.vlm.prompt import Answer, Backend, BreakerState, Prompt
 from reward_models.vlm.wording import Wording
 
+LONGEST_TEXT = 8192
+"""Characters of an answer that is read; 512 tokens, the most that a family asks for, have a quarter of it."""
+
 
 class LargeModel:
     """A `RewardModel` that supports no question; a family overrides those that its weights were trained for."""
@@ -64,7 +67,7 @@ def ask(
     top_logprobs: int = 0,
     whole: bool = True,
 ) -> list[Score]:
-    """Ask a backend and return the scores of the answers, in order; one that never came is not valid.
+    """Ask a backend and return the scores of the answers, in order; one that never came or has no end is not valid.
 
     Args:
         read: From an answer to its value, NaN if it cannot be read.
@@ -81,10 +84,15 @@ def ask(
     took = time.monotonic() - asked
     scores = []
     for answer in answers:
-        readable = not answer.problem and (answer.complete or not whole)
+        readable = not answer.problem and (answer.complete or not whole) and _length(answer) <= LONGEST_TEXT
         value = read(answer) if readable else math.nan
         scores.append(replace(score(value, answer.problem or answer.text), latency_s=took, lost=bool(answer.problem)))
     return scores
+
+
+def _length(answer: Answer) -> int:
+    """Return the characters of an answer, or its tokens where those are more: a token may have none."""
+    return max(len(answer.text), len(answer.tokens), sum(len(token.text) for token in answer.tokens))
 
 
 def identify(code: str, weights: Sequence[str], wordings: Mapping[str, Wording], params: Mapping[str, object]) -> str:

@@ -1,6 +1,7 @@
 """Reading of a model's words as a number in a known range.
 
-Total: any text gives a number or NaN, and never an error.
+Total: any text gives a number or NaN, and never an error. Blanks are matched possessively, here and in the families:
+two runs of them side by side would take the square of their length, and no other thread runs meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ LIKELY = 0.1
 """Of the most probable alternative, below which another does not count in soft decoding."""
 NO_NUMBER = math.nan
 
-_NUMBER = re.compile(r"\s*(?:<score>\s*)?([+-]?)([0-9]{1,3})(\.[0-9]{1,4})?\s*%?\s*(?:<[^<>\s]*>\s*)*")
+_NUMBER = re.compile(r"\s*+(?:<score>\s*+)?([+-]?)([0-9]{1,3})(\.[0-9]{1,4})?\s*+%?\s*+(?:<[^<>\s]*+>\s*+)*+")
 _DIGITS = re.compile(r"[0-9]+")
 THOUGHT_ENDS = "</think>"
 

@@ -41,7 +41,7 @@ End your answer with ANSWER: and the number."""
     )
 }
 
-_ANSWER = re.compile(r"ANSWER\s*:\s*\**\s*([1-5])(?![0-9]|\.[0-9])", re.IGNORECASE)
+_ANSWER = re.compile(r"ANSWER\s*+:\s*+\**+\s*+([1-5])(?![0-9]|\.[0-9])", re.IGNORECASE)
 
 
 class RoboReward(LargeModel):

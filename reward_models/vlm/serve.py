@@ -30,6 +30,8 @@ LOOPBACK = "127.0.0.1"
 LONGEST_BODY = 64 * 2**20
 LARGEST_IMAGE = 4_000_000
 """Pixels of one image."""
+UNREADABLE = (binascii.Error, OSError, ValueError, SyntaxError, Image.DecompressionBombError)
+"""What Pillow and base64 raise on images that are none; Pillow calls a damaged chunk of a PNG a SyntaxError."""
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +89,7 @@ def _read_part(part: _Part) -> Part:
         if picture.width * picture.height > LARGEST_IMAGE:
             raise RewardError(f"image is {picture.width}x{picture.height}, must have at most {LARGEST_IMAGE} pixels")
         return np.asarray(picture.convert("RGB"), dtype=np.uint8)
-    except (binascii.Error, OSError, ValueError) as error:
+    except UNREADABLE as error:
         raise RewardError(f"image cannot be read, must be PNG or JPEG ({error})") from error
 
 

@@ -69,7 +69,7 @@ WORDINGS = {
     ),
 }
 
-_SECOND = re.compile(r"second\s+image\s+progressing\s*:\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*%", re.IGNORECASE)
+_SECOND = re.compile(r"second\s++image\s++progressing\s*+:\s*+([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*+%", re.IGNORECASE)
 
 
 class Vlac(LargeModel):

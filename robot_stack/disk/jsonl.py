@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -73,24 +74,35 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
-    """Append one line to a file, whole or not at all; it is on disk when this returns.
-
-    Half a line of a killed process is closed first.
+    """Append one line to a file, as `append_lines` does.
 
     Raises:
         OSError: If the disk refuses; the file is as before.
     """
-    with path.open("a+b", buffering=0) as file:  # a buffer would write on, of what was refused, when it is closed
-        start = file.seek(0, os.SEEK_END)
-        torn = False
-        if start:
-            file.seek(start - 1)
-            torn = file.read(1) != b"\n"
-        try:
-            left = memoryview((b"\n" if torn else b"") + json.dumps(row).encode() + b"\n")
-            while left:
-                left = left[file.write(left) :]
-            os.fsync(file.fileno())
-        except OSError:
-            os.ftruncate(file.fileno(), start)
-            raise
+    with path.open("a+b", buffering=0) as file:
+        append_lines(file, json.dumps(row).encode() + b"\n")
+
+
+def append_lines(file: FileIO, lines: bytes) -> int:
+    """Append lines to a file, whole or not at all, and return where they begin; they are on disk when this returns.
+
+    Half a line of a killed process is closed first.
+
+    Args:
+        file: Opened to read and append, without a buffer: that would write on, of what was refused, when it is closed.
+        lines: Each with its end.
+
+    Raises:
+        OSError: If the disk refuses; the file is as before.
+    """
+    start = file.seek(0, os.SEEK_END)
+    torn = bool(start) and os.pread(file.fileno(), 1, start - 1) != b"\n"
+    try:
+        left = memoryview(b"\n" * torn + lines)
+        while left:
+            left = left[file.write(left) :]
+        os.fsync(file.fileno())
+    except OSError:
+        os.ftruncate(file.fileno(), start)
+        raise
+    return start + torn

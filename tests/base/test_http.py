@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from contextlib import suppress
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from robot_stack.rollout.base.http import MOST_BYTES, HttpConnection
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from tests.base.small_base import CHUNK, INFO, actions, base_that, mapping, seen
-from tests.reward_models.bad_server import Behaviour, Server, drips, hangs, hangs_up, raw, status
+from tests.reward_models.bad_server import Behaviour, Server, compressed, drips, hangs, hangs_up, raw, status
 from tests.transport.fake_learner import wait_until
 
 PATIENT_S, QUICK_S = 20.0, 1.0
@@ -64,6 +65,7 @@ def test_a_server_that_says_nothing_of_itself_is_taken_as_it_is() -> None:
         (actions([[float("nan")] * 4]), SpecError, "no finite numbers"),
         (actions([[1.0] * 5]), SpecError, r"shape \(1, 5\)"),
         (raw(b'{"actions": "' + b"0" * MOST_BYTES + b'"}'), SpecError, f"longer than {MOST_BYTES} bytes"),
+        (compressed("gzip", gzip.compress(b"{}")), SpecError, "is compressed by 'gzip', must not be"),
         (hangs_up, RobotError, "does not answer"),
     ],
 )

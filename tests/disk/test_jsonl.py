@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import pytest
 
 from robot_stack.disk.jsonl import append_row, mapping, read_jsonl
+from tests.disk.full import full_after
 
 
 def test_rows_are_whole_lines(tmp_path: Path) -> None:
@@ -61,11 +61,6 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_leaves_none_of_it(tmp_path:
     path = tmp_path / "rows.jsonl"
     append_row(path, {"a": "y" * 50_000})
     before = path.read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 7, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            append_row(path, {"text": "x" * 20})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with full_after(len(before) + 7), pytest.raises(OSError, match="File too large"):
+        append_row(path, {"text": "x" * 20})
     assert path.read_bytes() == before

@@ -389,7 +389,30 @@ def test_a_disk_that_refuses_scores_ends_nothing(rig: Rig) -> None:
     assert "000010-online-a" not in rig.rescorer.known
     rig.rescorer._deliver = taking
     rig.rescorer.offer("000011-online-a")
+    rig.wait_for(2)
+    until(lambda: not rig.rescorer.failed)
+    assert {scores.episode_id for scores in rig.delivered} == {"000010-online-a", "000011-online-a"}
+    assert rig.rescorer.failure == ""
+    assert rig.service.stats().failed == 0
+
+
+def test_an_episode_that_the_disk_does_not_give_is_read_again_and_said_once(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[str] = []
+    reading = rig.rescorer._read
+
+    def failing(name: str) -> StoredEpisode:
+        tries.append(name)
+        if len(tries) < 4:
+            raise StoreError("reading failed")
+        return reading(name)
+
+    rig.episode("000010-online-a")
+    rig.rescorer._read = failing
+    rig.rescorer.offer("000010-online-a")
     rig.wait_for(1)
+    assert caplog.text.count("has no scores for 000010-online-a: reading failed") == 1
 
 
 @pytest.mark.parametrize("where", ["_read", "_deliver"])

@@ -32,6 +32,19 @@ def raw(content: bytes) -> Behaviour:
     return lambda handler, body: handler.reply(200, content)
 
 
+def compressed(coding: str, content: bytes) -> Behaviour:
+    """Says that its content is encoded, and how."""
+
+    def send(handler: Handler, body: dict[str, Any]) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Encoding", coding)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return send
+
+
 def hangs(handler: Handler, body: dict[str, Any]) -> None:
     """Takes the request and says nothing until the server closes."""
     handler.owner.closing.wait(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from reward_models.interface import Score
 from reward_models.score_cache import ScoreCache
+from tests.disk.full import full_after
 from tests.examples import examples
 
 
@@ -144,16 +146,41 @@ def test_two_writers_of_one_file_lose_nothing(tmp_path: Path) -> None:
     assert found(opened(path), 10) == [i / 10 for i in range(10)]
 
 
-def test_a_disk_that_takes_no_more_is_said_once_and_memory_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_said_once_and_memory_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cache = opened(tmp_path / "scores")
-
-    def full(number: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("reward_models.score_cache.os.fsync", full)
-    for i in range(2):
-        cache.store([(key(i), Score(value=i / 10))])
+    with full_after(20):
+        for i in range(2):
+            cache.store([(key(i), Score(value=i / 10))])
     assert found(cache, 2) == [0.0, 0.1]
-    assert caplog.text.count("are not kept") == 1
+    assert caplog.text.count("scores are not kept") == 1
+    cache.close()
+    assert (tmp_path / "scores").read_bytes() == b""
+
+
+def test_a_disk_with_space_again_keeps_what_comes_then(tmp_path: Path) -> None:
+    path = tmp_path / "scores"
+    filled(path, 1)
+    cache = opened(path)
+    with full_after(path.stat().st_size + 7):
+        cache.store([(key(1), Score(value=0.1))])
+    cache.store([(key(2), Score(value=0.2))])
+    cache.close()
+    again = opened(path)
+    assert found(again, 3) == [0.0, None, 0.2]
+    assert again.damaged == 0
+
+
+def test_a_line_that_the_disk_does_not_give_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "scores"
+    filled(path, 2)
+    cache = opened(path)
+
+    def failing(*_: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("reward_models.score_cache.os.pread", failing)
+        assert cache.load(key(1)) is None
+    assert cache.damaged == 1
+    cache.store([(key(1), Score(value=0.3))])
+    assert found(cache, 2) == [0.0, 0.3]

@@ -13,6 +13,7 @@ from reward_models.interface import Capabilities, ClipQuery, Frame, PairQuery, S
 from reward_models.service import ScoringService
 from reward_models.tickets import Ticket
 from robot_stack.types.errors import RewardError
+from tests.disk.full import full_after
 from tests.reward_models.spoken import frame, instruction
 
 SOON_S = 10.0
@@ -272,6 +273,21 @@ def test_a_mistake_in_a_model_loses_its_questions_aloud_and_the_service_goes_on(
     model.error = None
     assert values(service.submit([clip(0.1)], "progress")) == [0.1]
     assert service.stats().running
+
+
+def test_a_full_disk_costs_no_answer(start: Services, tmp_path: Path) -> None:
+    path = tmp_path / "scores.log"
+    model = Model()
+    service = start(model, cache_path=path)
+    with full_after(20):
+        assert values(service.submit([clip(0.1)], "progress")) == [0.1]
+        assert values(service.submit([clip(0.2)], "progress")) == [0.2]
+    assert values(service.submit([clip(0.2), clip(0.3)], "progress")) == [0.2, 0.3]
+    assert model.asked() == [0.1, 0.2, 0.3]
+    service.close()
+    again = start(Model(), cache_path=path)
+    assert values(again.submit([clip(0.3)], "progress")) == [0.3]
+    assert again.stats().hits == 1
 
 
 def test_a_mistake_of_its_own_ends_the_service_aloud(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import logging
@@ -24,7 +25,19 @@ from reward_models.vlm.endpoint import Breaker
 from reward_models.vlm.prompt import Answer, Prompt
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError
-from tests.reward_models.bad_server import Behaviour, Handler, Server, chat, drips, hangs, hangs_up, raw, says, status
+from tests.reward_models.bad_server import (
+    Behaviour,
+    Handler,
+    Server,
+    chat,
+    compressed,
+    drips,
+    hangs,
+    hangs_up,
+    raw,
+    says,
+    status,
+)
 from tests.reward_models.spoken import frame, image, instruction
 
 httpx = pytest.importorskip("httpx")
@@ -200,6 +213,37 @@ def test_an_endless_reply_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "MAX_REPLY_BYTES", 1000)
     with Server(raw(b"x" * 100_000)) as server, pytest.raises(RewardError, match="longer than 1000 bytes"):
         ask(server.url)
+
+
+def test_a_reply_larger_than_any_model_means_is_not_taken_apart() -> None:
+    with Server(says("x" * 5_000_000)) as server, pytest.raises(RewardError, match="longer than 4194304 bytes"):
+        ask(server.url)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "zstd", "br"])
+def test_a_reply_that_is_compressed_is_not_unpacked(coding: str) -> None:
+    bomb = compressed(coding, gzip.compress(b" " * 10_000_000 + json.dumps(chat("x")).encode()))
+    with Server(bomb) as server, pytest.raises(RewardError, match=rf"its reply \(200\) is compressed by '{coding}'"):
+        ask(server.url)
+    assert server.headers[0]["Accept-Encoding"] == "identity"
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        (compressed("gzip", gzip.compress(b'{"data": []}')), r"compressed by 'gzip'"),
+        (raw(b'{"data": "' + b"x" * 5_000_000 + b'"}'), "longer than 4194304 bytes"),
+        (drips, r"no answer within 0.5 s"),
+        (status(404), "it answered 404"),
+        (raw(b"[]"), "TypeError"),
+        (raw(b"[" * 100_000), "RecursionError"),
+    ],
+)
+def test_a_list_of_models_that_is_none_is_an_error_in_words(behaviour: Behaviour, told: str) -> None:
+    timeout_s = 0.5 if behaviour is drips else 20.0
+    with Server(behaviour) as server, pytest.raises(RewardError, match=f"does not say which models it has .*{told}"):
+        endpoint.served_models(server.url, timeout_s=timeout_s)
 
 
 # What goes wrong

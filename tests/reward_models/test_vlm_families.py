@@ -23,6 +23,7 @@ from reward_models.vlm.config import (
     VlacSettings,
     YesNoSettings,
 )
+from reward_models.vlm.model import LONGEST_TEXT
 from reward_models.vlm.prompt import Answer, Prompt, Token
 from robot_stack.types.errors import RewardError
 from tests.reward_models.spoken import Spoken, frame, instruction, seen, words
@@ -333,6 +334,19 @@ def test_an_answer_that_was_cut_off_is_not_read(family: str) -> None:
     cut = every_question(MAKERS[family](lambda prompt: Answer(text=text, complete=False)))
     assert all(score.valid for score in whole)
     assert not any(score.valid for score in cut)
+
+
+def test_an_answer_longer_than_any_model_means_is_not_read() -> None:
+    said = "<score>+10%</score>"
+    queries = [pair(0.2, 0.4, instruction(goal=True))]
+    for blanks, valid in ((LONGEST_TEXT - len(said), True), (LONGEST_TEXT, False)):
+        (score,) = make_grm(lambda prompt, blanks=blanks: " " * blanks + said).score_pairs(queries)
+        assert (score.valid, score.lost) == (valid, False)
+    yes = (Token(text="yes", top=(("yes", 0.0),)),)
+    for count, valid in ((LONGEST_TEXT // 3, True), (LONGEST_TEXT, False)):
+        model = make_yesno(lambda prompt, count=count: Answer(text="yes", tokens=yes * count))
+        (score,) = model.score_done([clip(1.0)])
+        assert (score.valid, score.lost) == (valid, False)
 
 
 @pytest.mark.parametrize("family", MAKERS)

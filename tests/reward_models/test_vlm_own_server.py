@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
 from reward_models.interface import ClipQuery, PairQuery
 from reward_models.vlm import in_process
@@ -63,6 +68,31 @@ def asked(url: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
 
 
+def noise() -> bytes:
+    """A PNG with several chunks of pixels."""
+    file = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (400, 400, 3), np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def damaged() -> str:
+    """A picture whose second chunk of pixels has no name."""
+    content = noise()
+    second = content.index(b"IDAT", content.index(b"IDAT") + 4)
+    return uri(content[:second] + b"\x01\x02\x03\x04" + content[second + 4 :])
+
+
+def huge() -> str:
+    """A picture that says it has 60000x60000 pixels."""
+    content = noise()
+    header = b"IHDR" + struct.pack(">II", 60_000, 60_000) + content[24:29]
+    return uri(content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:])
+
+
+def uri(content: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -73,6 +103,8 @@ def asked(url: str) -> list[dict[str, Any]]:
         ({"messages": [{"role": "system", "content": "x"}]}, "messages are in another order"),
         ({"messages": asked("http://x/y.png")}, "image is at an address, must come in the request"),
         ({"messages": asked("data:image/png;base64,AAAA")}, "image cannot be read"),
+        ({"messages": asked(damaged())}, "image cannot be read, must be PNG or JPEG (broken PNG file"),
+        ({"messages": asked(huge())}, "image cannot be read, must be PNG or JPEG (Image size"),
     ],
 )  # fmt: skip
 def test_what_it_cannot_answer_is_refused_in_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 
 import pytest
@@ -91,6 +92,22 @@ TOKENS = st.lists(
 )
 def test_an_answer_is_read_as_it_was_meant(read: Reader, text: str, expected: float) -> None:
     assert read(text) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("read", TABLES, ids=lambda read: read.__name__)
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "5", "<score>", "<score>+10", "<score>+10%", "5<a>", "ANSWER", "ANSWER:", "ANSWER:*", '"more_complete_image":"',
+        '"completion_progress":', '"completion_progress":0.5', '"task_completed":', '"task_completed":yes', "second",
+        "second image progressing:5",
+    ],
+)  # fmt: skip
+def test_a_text_of_many_blanks_is_read_at_once(read: Reader, begun: str) -> None:
+    text = f"{begun}{' ' * 20_000}x</think>"
+    since_s = time.process_time()
+    read(text)
+    assert time.process_time() - since_s < 0.5  # a few ms; the square of the length takes seconds
 
 
 @pytest.mark.parametrize("read", TABLES, ids=lambda read: read.__name__)

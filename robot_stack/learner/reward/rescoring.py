@@ -6,8 +6,8 @@ on without shaping. No thread of the run waits for it.
 
 Episodes are asked about one by one, so that the model's queue never overflows. Where it did not answer, because its
 server was away, the episode is asked about again until it does, after ever longer times; what it has answered is not
-asked again. Where it answered and could not be read, it is asked once more; frames that stay unreadable are
-interpolated as long as they are few.
+asked again. The same holds where the disk refused the scores. Where it answered and could not be read, it is asked once
+more; frames that stay unreadable are interpolated as long as they are few.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from reward_models.vlm.registry import make_reward_model
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward.labelled import recorded_frames, shown_task
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.types.errors import RewardError, StackError, error_text
+from robot_stack.types.errors import RewardError, StackError, StoreError, error_text
 from robot_stack.types.reward import EpisodeScores
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class Rescorer:
         self.progress: dict[str, np.ndarray] = {}
         """Episode that was scored -> its Φ per frame."""
         self.failed: dict[str, str] = {}
-        """Episode -> why it has no scores; it is asked about again after a restart."""
+        """Episode -> why it has no scores; asked about again after a restart, or sooner where the disk refused."""
         self.away = ""
         """Why the model did not answer when it was asked last, "" if it did."""
         self.interpolated = 0
@@ -174,6 +174,8 @@ class Rescorer:
         while (turn := self._next()) is not None:
             try:
                 self._take_turn(turn)
+            except StoreError as error:
+                self._not_kept(turn, error)
             except Exception as error:  # the top of this thread: an error costs one episode its scores, and is said
                 if not self._closed:
                     self._fail(turn.episode_id, error)
@@ -207,6 +209,16 @@ class Rescorer:
         if not self.away:
             log.warning("reward model %s does not answer, its episodes are asked about again: %s", self.version, why)
         self.away = why
+        self._put_off(turn)
+
+    def _not_kept(self, turn: _Turn, error: StoreError) -> None:
+        """Put an episode off that the disk did not give, or whose scores it did not take; the first time is said."""
+        if turn.episode_id not in self.failed:
+            self._fail(turn.episode_id, error)
+        self._put_off(turn)
+
+    def _put_off(self, turn: _Turn) -> None:
+        """Put an episode back among those that wait, after twice the time of the last try."""
         after_s = min(self._first_retry_s * 2.0 ** min(turn.unanswered, 10), LONGEST_RETRY_S)
         self._put(turn.episode_id, after_s=after_s, asked=turn.asked, unanswered=turn.unanswered + 1)
 

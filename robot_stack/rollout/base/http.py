@@ -55,6 +55,9 @@ class HttpConnection:
         deadline_s = time.monotonic() + self._timeout_s
         try:
             with self._client.stream(method, url, **content) as reply:
+                coding = reply.headers.get("Content-Encoding", "identity")
+                if coding.lower() != "identity":
+                    raise SpecError(f"answer of {url} is compressed by {coding[:40]!r}, must not be; switch it off")
                 body = b""
                 for piece in reply.iter_raw():
                     body += piece
