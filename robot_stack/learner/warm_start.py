@@ -25,14 +25,14 @@ from robot_stack.config.run import StartFrom
 from robot_stack.datasets.new_store import start_store
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
-from robot_stack.learner.checkpoint import CheckpointFolder, live_version
+from robot_stack.learner.checkpoint import CheckpointFolder, first_line, live_version, load_whole
 from robot_stack.replay.annotations import LabelLog, MarkLog, PreferenceLog, ScoreFiles
 from robot_stack.replay.durable import writing
 from robot_stack.replay.identity import differences
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import read_header
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import ConfigError, StoreError
+from robot_stack.types.errors import ConfigError, ResumeError, StoreError
 from robot_stack.types.preferences import Kept
 from robot_stack.types.spec import TASK, Spec
 from robot_stack.types.transition import EpisodeKind
@@ -94,9 +94,21 @@ def prepare_start(resolved: ResolvedRun, folder: Path) -> None:
 
 
 def read_start(folder: Path) -> WarmStart:
-    """Read what a run begins with; a cold start if it begins with nothing."""
+    """Read what a run begins with; a cold start if it begins with nothing.
+
+    Raises:
+        ResumeError: If it cannot be read.
+    """
     path = RunPaths(folder).start
-    return WarmStart(**torch.load(path, weights_only=True)) if path.exists() else WarmStart()
+    if not path.exists():
+        return WarmStart()
+    try:
+        return WarmStart(**load_whole(path))
+    except Exception as error:  # torch raises many kinds for a damaged file
+        raise ResumeError(
+            f"{path} is unreadable ({first_line(error)}), must be whole; to take it again from the run that "
+            f"start_from names: rm '{path.absolute()}'"
+        ) from error
 
 
 class _Source:
