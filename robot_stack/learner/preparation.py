@@ -252,7 +252,7 @@ def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | 
         parts.settings.rescore,
         parts.store.read(demo_id),
         read=parts.store.read,
-        deliver=ingest.add_scores,
+        deliver=ingest.add_written_scores,
     )
     parts.status.watched.append(rescorer)
     rescorer.restore(ingest.restore_scores(rescorer.version))

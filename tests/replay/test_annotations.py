@@ -85,8 +85,9 @@ def test_scores_of_another_length_than_the_episode_are_refused(tmp_path: Path) -
         store.begin(header_of("a"))
         for step in steps_of(SPEC, "a", [Source.POLICY] * 3):
             store.append(step)
-        with pytest.raises(StoreError, match="of 3 frames, must be of 4"):
-            store.append_scores(scores([0.1, 0.2, 0.3]))
+        for take in (store.append_scores, store.keep_scores):
+            with pytest.raises(StoreError, match="of 3 frames, must be of 4"):
+                take(scores([0.1, 0.2, 0.3]))
 
 
 def test_a_damaged_score_file_is_named_and_may_be_scored_again(tmp_path: Path) -> None:
