@@ -178,7 +178,7 @@ class LearnerClient:
     @property
     def last_error(self) -> str:
         """Return the newest error of the spool, of the parameters or of the connection, or ""."""
-        return self._spool.error or self._params.refusal or self._link.last_error
+        return self._spool.error or self._params.refusal or self._link.last_error or self._spool.damage
 
     @property
     def run_id(self) -> str:
