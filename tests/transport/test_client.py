@@ -37,18 +37,18 @@ def free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-def record(client: LearnerClient, episode_id: str, count: int) -> None:
-    client.begin(make_header(episode_id))
+def record(client: LearnerClient, episode_id: str, count: int, actor: str = "actor-1") -> None:
+    client.begin(make_header(episode_id, actor=actor))
     for index in range(count):
         client.push(make_step(episode_id, index, last=index == count - 1))
 
 
-def holds_exactly(backend: FakeLearner, episode_id: str, count: int) -> bool:
+def holds_exactly(backend: FakeLearner, episode_id: str, count: int, actor: str = "actor-1") -> bool:
     """On its disk: each step once, in order, bit for bit, and the header."""
     stored = backend.disk.get(episode_id, [])
     wanted = [make_step(episode_id, i, last=i == count - 1) for i in range(count)]
     return (
-        backend.headers.get(episode_id) == make_header(episode_id)
+        backend.headers.get(episode_id) == make_header(episode_id, actor=actor)
         and len(stored) == count
         and all(map(equal_steps, stored, wanted))
     )
@@ -422,10 +422,10 @@ def test_two_actors_share_a_learner(serve: Serve, connect: Connect, tmp_path: Pa
     address = serve(backend).address
     clients = [connect(address, actor_id=name, spool_dir=tmp_path / name) for name in ("a", "b")]
     for client, name in zip(clients, "ab"):
-        record(client, name, 20)
+        record(client, name, 20, actor=name)
     assert all(client.wait_acked(TIMEOUT_S) for client in clients)
-    assert holds_exactly(backend, "a", 20)
-    assert holds_exactly(backend, "b", 20)
+    assert holds_exactly(backend, "a", 20, actor="a")
+    assert holds_exactly(backend, "b", 20, actor="b")
 
 
 def test_status_is_answered_or_refused_in_time(serve: Serve, connect: Connect) -> None:
