@@ -32,9 +32,15 @@ class CheckpointFolder:
         self._best: float | None = None
 
     def steps(self) -> list[int]:
-        """Return the numbers of all checkpoints but the best, oldest first."""
+        """Return the numbers of all checkpoints but the best, oldest first.
+
+        Raises:
+            ResumeError: If there is something else in the folder's place.
+        """
         if not self._folder.exists():
             return []
+        if not self._folder.is_dir():
+            raise ResumeError(f"{self._folder} is a file, must be the folder of the checkpoints; move it away")
         matches = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
         return sorted(int(match[1]) for match in matches if match)
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 
 from policies.encoders.embedded import REFIT
 from robot_stack.config.resolve import load_resolved
@@ -26,6 +25,7 @@ from robot_stack.datasets.new_store import start_store
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
 from robot_stack.learner.checkpoint import CheckpointFolder, first_line, live_version, load_whole
+from robot_stack.learner.fitting import saved_identity
 from robot_stack.replay.annotations import LabelLog, MarkLog, PreferenceLog, ScoreFiles
 from robot_stack.replay.durable import writing
 from robot_stack.replay.identity import differences
@@ -203,8 +203,7 @@ class _Source:
         state = CheckpointFolder(self.paths.checkpoints).load_latest()
         if state is None:
             raise self._refused("has no checkpoint", "let that run begin its online training first")
-        with safe_open(self.paths.trunk, "np") as file:
-            identity = file.metadata()["identity"]
+        identity = saved_identity(self.paths.trunk)
         if state["trunk"] != identity:
             raise self._refused(f"has a checkpoint of encoder {state['trunk']}", f"put that back, it has {identity}")
         learner = {**state["learner"]} if "learner" in self._start.take else None

@@ -333,7 +333,8 @@ class EpisodeStore:
         aside = self._paths.quarantine
         for path in sorted(aside.iterdir()) if aside.exists() else ():
             reason = path / "reason.txt"
-            self._quarantined.setdefault(path.name, reason.read_text().strip() if reason.exists() else "unknown")
+            told = reason.read_text(errors="replace").strip() if reason.is_file() else "unknown"
+            self._quarantined.setdefault(path.name, told)
 
     def _recover_episode(self, path: Path) -> None:
         header, spec = read_header(path)

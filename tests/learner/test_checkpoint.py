@@ -130,6 +130,12 @@ def test_damaged_only_checkpoint_says_what_is_left(tmp_path: Path) -> None:
         CheckpointFolder(tmp_path).load_latest()
 
 
+def test_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("")
+    with pytest.raises(ResumeError, match="checkpoints is a file, must be the folder of the checkpoints; move it away"):
+        CheckpointFolder(tmp_path / "checkpoints").load_latest()
+
+
 class _Evil:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return (os.putenv, ("CHECKPOINT_RAN_CODE",))

@@ -108,7 +108,15 @@ def test_a_version_that_climbs_out_of_the_store_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", ['"stamp_unix_s": null', '"stamp_unix_s": NaN', '"stamp_unix_s": "1"', '"note": 3', '"episode_id": ["x"]']
+    "wrong",
+    [
+        f'"stamp_unix_s": {"9" * 500}',
+        '"stamp_unix_s": null',
+        '"stamp_unix_s": NaN',
+        '"stamp_unix_s": "1"',
+        '"note": 3',
+        '"episode_id": ["x"]',
+    ],
 )
 def test_a_line_that_is_no_label_is_named_and_skipped(tmp_path: Path, wrong: str) -> None:
     log = tmp_path / "labels.jsonl"

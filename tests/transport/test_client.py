@@ -23,7 +23,7 @@ from robot_stack.types.interfaces import ParamsSource, ScoreSource, StepSink
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark
-from tests.transport.fake_learner import SPEC, TASK, FakeLearner, equal_steps, make_header, make_step, wait_until
+from tests.transport.fake_learner import SPEC, TASK, TOKEN, FakeLearner, equal_steps, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]
@@ -415,6 +415,25 @@ def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(
     assert client.close(timeout_s=TIMEOUT_S)
     assert time.monotonic() - began_s < 4.0, "the learner ended the stream too"
     assert wait_until(lambda: backend.roster.deserted_s() > 0.0)
+
+
+@pytest.mark.parametrize("said", [b"", b'{"spec": "', b"[]", b"{}", b"\xff"])
+def test_binding_that_cannot_be_read_is_refused_and_the_spool_let_go(tmp_path: Path, said: bytes) -> None:
+    first = LearnerClient("127.0.0.1:1", SPEC, TASK, "actor-1", tmp_path, TOKEN)
+    first.connect()
+    record(first, "e", 3)
+    first.close(timeout_s=0.1)
+    (tmp_path / "binding.json").write_bytes(said)
+    for _ in range(2):  # in one process: the lock is not kept
+        with pytest.raises(
+            TransportError, match=r"binding\.json is unreadable .* the 4 records beside it .*; remove it"
+        ):
+            LearnerClient("127.0.0.1:1", SPEC, TASK, "actor-1", tmp_path, TOKEN).connect()
+    (tmp_path / "binding.json").unlink()
+    again = LearnerClient("127.0.0.1:1", SPEC, TASK, "actor-1", tmp_path, TOKEN)
+    again.connect()
+    assert again.counters.spooled == 4
+    again.close(timeout_s=0.1)
 
 
 def test_two_actors_share_a_learner(serve: Serve, connect: Connect, tmp_path: Path) -> None:
