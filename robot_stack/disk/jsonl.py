@@ -34,7 +34,7 @@ def read_jsonl(path: Path, parse: Callable[[Any], Row]) -> JsonLines[Row]:
     Args:
         path: Read as it is now; nothing is changed.
         parse: Makes a row of one line's value; a ValueError, KeyError or TypeError damns the line and no other, and so
-            does a line that is nested too deeply.
+            does a line that is nested too deeply, or a whole number beyond all floats in the place of one.
 
     Raises:
         OSError: If there is a file and it cannot be read.
@@ -57,7 +57,7 @@ def parse_jsonl(lines: Iterable[bytes], name: str, parse: Callable[[Any], Row]) 
             continue
         try:
             rows.append(parse(json.loads(line)))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             damaged[f"{name} line {number}"] = repr(error)
     return JsonLines(rows, damaged)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.transport.access.bounds import MAX_OPEN_EPISODES
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.roster import Roster
 from robot_stack.types.errors import SpecError
@@ -128,14 +129,29 @@ class Backend:
             return self._room.wait_for(lambda: self._inbox_bytes < INBOX_BYTES, timeout_s)
 
     def begin(self, header: EpisodeHeader) -> bool:
-        """Start an episode, durable on return, and close those that its actor began before and never ended."""
+        """Start an episode, durable on return, and close those that its actor began before and never ended.
+
+        Raises:
+            SpecError: If the header does not fit, or too many later ones of its actor are open.
+        """
         with self._order:
+            own = [name for name in self._store.unfinished if self._store.header(name).actor == header.actor]
+            later = sum(name > header.episode_id for name in own)
+            if later >= MAX_OPEN_EPISODES:
+                raise SpecError(
+                    f"number of open episodes of {header.actor!r} behind {header.episode_id} is {later}, must be below "
+                    f"{MAX_OPEN_EPISODES}; end them, or begin one behind them, which closes them"
+                )
             fresh = self._store.begin(header)
             self._hand_over(header)
-            for episode_id in self._store.unfinished:
-                if episode_id < header.episode_id and self._store.header(episode_id).actor == header.actor:
-                    self._cut(episode_id)
+            for name in own:
+                if name < header.episode_id:
+                    self._cut(name)
             return fresh
+
+    def owner(self, episode_id: str) -> str | None:
+        """Return the actor of an episode that has begun and not ended, None of another."""
+        return None if self._closed(episode_id) else self._store.header(episode_id).actor
 
     def append(self, step: Step) -> bool:
         """Append a step to the store; new ones go on to the learner, in the order in which the store took them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 import threading
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,15 @@ class CheckpointFolder:
         self._best: float | None = None
 
     def steps(self) -> list[int]:
-        """Return the numbers of all checkpoints but the best, oldest first."""
+        """Return the numbers of all checkpoints but the best, oldest first.
+
+        Raises:
+            ResumeError: If there is something else in the folder's place.
+        """
         if not self._folder.exists():
             return []
+        if not self._folder.is_dir():
+            raise ResumeError(f"{self._folder} is a file, must be the folder of the checkpoints; move it away")
         matches = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
         return sorted(int(match[1]) for match in matches if match)
 
@@ -82,10 +89,10 @@ class CheckpointFolder:
             return None
         path = self._path(steps[-1])
         try:
-            return _load(path)
+            return load_whole(path)
         except Exception as error:  # torch raises many kinds for a damaged file
             on = f"from {self._path(steps[-2]).name}" if len(steps) > 1 else "without one, from the recorded episodes"
-            why = str(error).partition("\n")[0]
+            why = first_line(error)
             raise ResumeError(
                 f"checkpoint {path} is unreadable ({why}), must be whole; to go on {on}: rm '{path.absolute()}'"
             ) from error
@@ -108,7 +115,7 @@ class CheckpointFolder:
         """
         if self._best is None:
             try:
-                self._best = float(_load(self._folder / BEST)["success"])
+                self._best = float(load_whole(self._folder / BEST)["success"])
             except Exception:  # torch raises many kinds for a damaged file
                 self._best = float("-inf")
         return self._best
@@ -177,6 +184,11 @@ def pack(state: dict[str, Any], *, success: float) -> memoryview:
     return buffer.getbuffer()
 
 
+def first_line(error: Exception) -> str:
+    """Return what is wrong with a file in the words of who read it, up to their first line's end; never nothing."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
 def _on_host(value: Any) -> Any:
     """Move every tensor of nested state to the CPU, where any machine can read it."""
     if isinstance(value, dict):
@@ -184,7 +196,17 @@ def _on_host(value: Any) -> Any:
     return value.cpu() if isinstance(value, torch.Tensor) else value
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_whole(path: Path) -> dict[str, Any]:
+    """Load a file that `torch.save` wrote, on the CPU, once its checksums are found to fit: torch looks at none.
+
+    Raises:
+        ResumeError: If a byte of it is not what was written.
+        Exception: Of many kinds, where the file is damaged so that it cannot be read at all.
+    """
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise ResumeError(f"checksum of {damaged} in {path.name} does not fit, must be that of what was written")
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return state
 

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ from robot_stack.types.errors import ConfigError, ResumeError
 log = logging.getLogger(__name__)
 
 IMAGES = ("images", "next_images")
+WAIT = timedelta(days=365)
+"""For the next message: an operator may record demonstrations, or let the robot rest, for any time. A process that has
+died is noticed at once, by its closed connection or by torchrun."""
 
 
 class Message(IntEnum):
@@ -55,9 +59,9 @@ def join() -> Ranks:
         return ALONE
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        distributed.init_process_group("cpu:gloo,cuda:nccl")
+        distributed.init_process_group("cpu:gloo,cuda:nccl", timeout=WAIT)
     else:
-        distributed.init_process_group("gloo")
+        distributed.init_process_group("gloo", timeout=WAIT)
     return Ranks(index=distributed.get_rank(), count=distributed.get_world_size())
 
 

@@ -90,6 +90,22 @@ def write_params(path: Path, params: Params) -> None:
     write_tensors(path, tensors, {**params.metadata, "version": str(params.version)})
 
 
+def _read_tensors(path: Path, what: str) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Read the tensors and the metadata of a safetensors file.
+
+    Raises:
+        ResumeError: If it is damaged or no such file.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            return tensors, file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise ResumeError(
+            f"{path} is unreadable ({error}), must be {what}; restore it, or start under a new name"
+        ) from error
+
+
 def saved_metadata(path: Path) -> dict[str, str]:
     """Return what the file of a trunk says of it, without loading it; nothing without a readable one."""
     try:
@@ -108,11 +124,9 @@ def load_trunk(path: Path, spec: Spec, device: str) -> Trunk:
     """Load the encoder of a run onto a device, at its first weights if it is trained.
 
     Raises:
-        ResumeError: If what the file names does not fit the cell's cameras, or has changed since.
+        ResumeError: If the file is damaged, or what it names does not fit the cell's cameras or has changed since.
     """
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    tensors, metadata = _read_tensors(path, "the encoder of this run")
     try:
         trunk = encoders.load_trunk(json.loads(metadata["reference"]), image_shapes(spec), tensors)
     except (ConfigError, SpecError) as error:
@@ -226,11 +240,10 @@ def load_reward(path: Path, version: str, config: LiveRewardConfig) -> RewardNet
 
     Raises:
         RewardError: If its weights are of another version or of other settings.
+        ResumeError: If the file is damaged.
     """
     restore = find_live_builders(config.part).restore
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    tensors, metadata = _read_tensors(path, f"reward model {version} of this run")
     model: RewardNetwork
     if "column" in metadata:
         told = _told(metadata)

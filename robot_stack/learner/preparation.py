@@ -252,7 +252,7 @@ def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | 
         parts.settings.rescore,
         parts.store.read(demo_id),
         read=parts.store.read,
-        deliver=ingest.add_scores,
+        deliver=ingest.add_written_scores,
     )
     parts.status.watched.append(rescorer)
     rescorer.restore(ingest.restore_scores(rescorer.version))
@@ -422,6 +422,8 @@ def fit_or_restore(
             learner.loop.start_from(start.learner)
         if encoder is not None:
             learner.loop.begin_anew(online_steps=encoder.online_steps, params_version=encoder.params_version)
+        else:
+            learner.loop.publisher.go_on_without_checkpoint()
         return
     trusted = checkpoint["reward_trusted"]
     refitter.load(live_version(checkpoint), checkpoint["refitted_at"], trusted=trusted)

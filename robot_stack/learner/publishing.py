@@ -22,7 +22,8 @@ from robot_stack.types.transition import EpisodeKind
 HELD_BACK = 2
 """Newest ended episodes that a learner which watches them is not told of yet: their verdicts may still be to come."""
 VERSIONS_PER_LIFE = 20_000
-"""A resumed learner numbers this far above its checkpoint: actors hold versions that the checkpoint never saw."""
+"""A learner of a run that has been driven numbers this far above what is known: actors hold versions that nothing on
+disk has seen."""
 
 
 class Publisher:
@@ -109,12 +110,26 @@ class Publisher:
         self._told, self._untold = state["told_episodes"], state["untold_episodes"]
 
     def go_on_above(self, version: int) -> None:
-        """Number the next parameters far above those that an earlier learner of this run had published."""
-        self.version = version + VERSIONS_PER_LIFE
+        """Number the next parameters far above those that an earlier learner of this run had published.
+
+        Args:
+            version: The newest that is known of it.
+        """
+        self.version = max(version, self._driven_by()) + VERSIONS_PER_LIFE
+
+    def go_on_without_checkpoint(self) -> None:
+        """Number the next parameters far above those that drove a recorded episode; from 1 if none did."""
+        if self._driven_by():
+            self.go_on_above(0)
 
     def pass_over_ended(self) -> None:
         """Tell the learner of none of the episodes that have ended so far: another drove them."""
         self._told = [account.header.episode_id for account in self._statistics.ended(EpisodeKind.ONLINE)]
+
+    def _driven_by(self) -> int:
+        """Return the newest version by which an episode of this run was driven, 0 for none."""
+        driven = (a for a in self._statistics.accounts if a.header.kind in (EpisodeKind.ONLINE, EpisodeKind.EVAL))
+        return max((account.params_version for account in driven), default=0)
 
     def _critic_tensors(self) -> dict[str, np.ndarray]:
         if self._with_critics and isinstance(self._learner, PublishesCritic):

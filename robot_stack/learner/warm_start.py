@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 
 from policies.encoders.embedded import REFIT
 from robot_stack.config.resolve import load_resolved
@@ -25,14 +24,15 @@ from robot_stack.config.run import StartFrom
 from robot_stack.datasets.new_store import start_store
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
-from robot_stack.learner.checkpoint import CheckpointFolder, live_version
+from robot_stack.learner.checkpoint import CheckpointFolder, first_line, live_version, load_whole
+from robot_stack.learner.fitting import saved_identity
 from robot_stack.replay.annotations import LabelLog, MarkLog, PreferenceLog, ScoreFiles
 from robot_stack.replay.durable import writing
 from robot_stack.replay.identity import differences
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import read_header
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import ConfigError, StoreError
+from robot_stack.types.errors import ConfigError, ResumeError, StoreError
 from robot_stack.types.preferences import Kept
 from robot_stack.types.spec import TASK, Spec
 from robot_stack.types.transition import EpisodeKind
@@ -94,9 +94,21 @@ def prepare_start(resolved: ResolvedRun, folder: Path) -> None:
 
 
 def read_start(folder: Path) -> WarmStart:
-    """Read what a run begins with; a cold start if it begins with nothing."""
+    """Read what a run begins with; a cold start if it begins with nothing.
+
+    Raises:
+        ResumeError: If it cannot be read.
+    """
     path = RunPaths(folder).start
-    return WarmStart(**torch.load(path, weights_only=True)) if path.exists() else WarmStart()
+    if not path.exists():
+        return WarmStart()
+    try:
+        return WarmStart(**load_whole(path))
+    except Exception as error:  # torch raises many kinds for a damaged file
+        raise ResumeError(
+            f"{path} is unreadable ({first_line(error)}), must be whole; to take it again from the run that "
+            f"start_from names: rm '{path.absolute()}'"
+        ) from error
 
 
 class _Source:
@@ -191,8 +203,7 @@ class _Source:
         state = CheckpointFolder(self.paths.checkpoints).load_latest()
         if state is None:
             raise self._refused("has no checkpoint", "let that run begin its online training first")
-        with safe_open(self.paths.trunk, "np") as file:
-            identity = file.metadata()["identity"]
+        identity = saved_identity(self.paths.trunk)
         if state["trunk"] != identity:
             raise self._refused(f"has a checkpoint of encoder {state['trunk']}", f"put that back, it has {identity}")
         learner = {**state["learner"]} if "learner" in self._start.take else None

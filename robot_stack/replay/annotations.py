@@ -24,7 +24,7 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.names import check_name
 from robot_stack.types.preferences import Further, Moment, Preference, check_preference
 from robot_stack.types.reward import EpisodeScores
-from robot_stack.types.stages import StageMark
+from robot_stack.types.stages import MOST_STAGES, StageMark
 
 Annotation = TypeVar("Annotation", Label, StageMark, Preference)
 
@@ -119,6 +119,8 @@ def _kept_mark(raw: Mapping[str, Any]) -> StageMark:
     mark = mark_from(raw)
     if not math.isfinite(mark.stamp_unix_s) or type(mark.episode_id) is not str or type(mark.name) is not str:
         raise ValueError(f"stage mark is {dict(raw)}, must have texts for episode and name, and a finite time")
+    if not (1 <= mark.stage <= MOST_STAGES and mark.frame >= 1):
+        raise ValueError(f"stage mark is {dict(raw)}, must be of stage 1 to {MOST_STAGES} and at frame 1 or later")
     return mark
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from robot_stack.disk.durable import PARTIAL, disk_errors, make_durable, sync_directory, write_durable
-from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles
+from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles, check_scores
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.durable import WriterLock, at_once
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
@@ -54,6 +54,7 @@ class EpisodeStore:
         self._labels = LabelLog(self._paths.labels)
         self._marks = MarkLog(self._paths.stages)
         self._scores = ScoreFiles(self._paths.scores)
+        self._unwritten: list[EpisodeScores] = []
 
     def open(self) -> None:
         """Take the writer lock, verify all episodes and recover unfinished ones; broken ones are set aside.
@@ -166,6 +167,9 @@ class EpisodeStore:
             for episode_id, writer in list(self._writers.items()):
                 if writer.end is not None:
                     self._seal(episode_id)
+            while self._unwritten:
+                self._scores.append(self._unwritten[0])
+                self._unwritten.pop(0)
 
     def durable(self, episode_id: str) -> int:
         """Return the highest step index that is safe on disk, -1 for none."""
@@ -259,20 +263,39 @@ class EpisodeStore:
         with self._mutex:
             return self._marks.rows
 
-    def append_scores(self, scores: EpisodeScores) -> bool:
-        """Write scores durably; False if that version has scored that episode already."""
+    def keep_scores(self, scores: EpisodeScores) -> None:
+        """Write scores durably; where the disk refuses, `flush` tries again.
+
+        Raises:
+            StoreError: If they are malformed or not of the episode.
+        """
         with self._mutex:
-            frames = self._closed.get(scores.episode_id, -1) + 1
-            if frames and len(scores.progress) != frames:
-                raise StoreError(
-                    f"scores of {scores.episode_id} are of {len(scores.progress)} frames, must be of {frames}"
-                )
+            self._check_scores(scores)
+            try:
+                self._scores.append(scores)
+            except StoreError:
+                self._unwritten.append(scores)
+
+    def append_scores(self, scores: EpisodeScores) -> bool:
+        """Write scores durably; False if that version has scored that episode already.
+
+        Raises:
+            StoreError: If they are malformed or not of the episode, or the disk refuses.
+        """
+        with self._mutex:
+            self._check_scores(scores)
             return self._scores.append(scores)
 
     def scores(self, version: str) -> tuple[EpisodeScores, ...]:
         """Return all scores of a model version, sorted by episode."""
         with self._mutex:
             return self._scores.read(version)
+
+    def _check_scores(self, scores: EpisodeScores) -> None:
+        check_scores(scores)
+        frames = self._closed.get(scores.episode_id, -1) + 1
+        if frames and len(scores.progress) != frames:
+            raise StoreError(f"scores of {scores.episode_id} are of {len(scores.progress)} frames, must be of {frames}")
 
     def _path(self, episode_id: str) -> Path:
         return self._paths.episode(episode_id)
@@ -310,7 +333,8 @@ class EpisodeStore:
         aside = self._paths.quarantine
         for path in sorted(aside.iterdir()) if aside.exists() else ():
             reason = path / "reason.txt"
-            self._quarantined.setdefault(path.name, reason.read_text().strip() if reason.exists() else "unknown")
+            told = reason.read_text(errors="replace").strip() if reason.is_file() else "unknown"
+            self._quarantined.setdefault(path.name, told)
 
     def _recover_episode(self, path: Path) -> None:
         header, spec = read_header(path)

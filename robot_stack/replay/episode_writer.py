@@ -89,8 +89,10 @@ class EpisodeWriter:
         """
         writer = cls(path, header, spec)
         try:
+            for column in writer._columns:  # before zarr reads it
+                writer._check_metadata(column)
             writer._recover(zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3))
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
             raise StoreError(f"unfinished episode {path.name} is unreadable: {error!r}") from error
         return writer
 
@@ -144,10 +146,6 @@ class EpisodeWriter:
         lengths = {array.shape[0] for array in arrays.values()}
         if len(lengths) == 1:  # else it was killed while it gave them another one
             self._reserved = min(lengths) // self._chunk_rows * self._chunk_rows
-        for name, array in arrays.items():
-            if array.chunks[0] != self._chunk_rows:
-                told = f"{array.chunks[0]} rows, must have {self._chunk_rows}"
-                raise StoreError(f"chunks of {name} of {self._path.name} have {told}")
         if ending := Ending.load(self._path):
             self.end, frames, actions = ending.end, ending.length + 1, ending.length
         else:
@@ -163,6 +161,26 @@ class EpisodeWriter:
                 self._rows[column.name][: frames - first] = rows[first:]
         self.next_index = frames
         self.durable = frames - 1
+
+    def _check_metadata(self, column: Column) -> None:
+        """Refuse an array that zarr would read otherwise than it was written, or not to its end: of no file of an
+        episode without a manifest is there a checksum but in its chunks.
+        """
+        folder = self._path / column.name
+        told = json.loads((folder / METADATA).read_bytes())
+        rows, short = told["shape"][0], told["chunk_grid"]["configuration"]["chunk_shape"][0]
+        if short != self._chunk_rows:
+            raise StoreError(
+                f"chunks of {column.name} of {self._path.name} have {short} rows, must have {self._chunk_rows}"
+            )
+        chunks = [int(chunk.name.split(".")[1]) for chunk in folder.glob("c.*")]
+        beyond = (
+            max(chunks, default=0) * self._chunk_rows > rows
+        )  # one that begins there is left by a kill in `_shrink`
+        if beyond or told != json.loads(_array_metadata(column, rows, self._chunk_rows)):
+            raise StoreError(
+                f"{METADATA} of {column.name} of {self._path.name} is not what was written, must be; check the disk"
+            )
 
     def _reserve(self, frames: int) -> None:
         """Give the arrays on disk room for so many frames, and as many again."""

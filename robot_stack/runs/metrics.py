@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
+from robot_stack.disk.durable import disk_errors
 from robot_stack.disk.jsonl import JsonLines, mapping, read_jsonl
 from robot_stack.runs.learning import Learning
 from robot_stack.runs.rows import FitReport, MetricsRow, UpdateRow
@@ -37,6 +38,7 @@ class MetricsLog:
 
     Raises:
         ConfigError: If wandb is asked for and not installed.
+        StoreError: If the file cannot be opened.
     """
 
     def __init__(
@@ -50,9 +52,10 @@ class MetricsLog:
     ) -> None:
         if wandb_mode != "disabled" and find_spec("wandb") is None:
             raise ConfigError(f"wandb is missing, must be there to be {wandb_mode}; pip install 'robot-stack[wandb]'")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab", buffering=0)
-        self._torn = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+        with disk_errors(f"opening {path.name}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab", buffering=0)
+            self._torn = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
         self.lost = 0
         """Rows that the disk refused since the newest one it took."""
         self._lock = threading.Lock()

@@ -67,7 +67,14 @@ class LearnerBackend(Protocol):
         ...
 
     def begin(self, header: EpisodeHeader) -> bool:
-        """Start an episode, on disk when this returns; False if it is there: the same header again changes nothing."""
+        """Start an episode, on disk when this returns; False if it is there: the same header again changes nothing.
+
+        More than `bounds.MAX_OPEN_EPISODES` of one actor at once are a SpecError.
+        """
+        ...
+
+    def owner(self, episode_id: str) -> str | None:
+        """Return the actor of an episode that has begun and not ended, who alone may add to it or have it cut."""
         ...
 
     def append(self, step: Step) -> bool:

@@ -101,7 +101,7 @@ class LearnerClient:
         self._first = self._spool.released
         try:
             self._bind()
-        except TransportError:
+        except BaseException:
             self._spool.close()
             raise
         self._link.start()
@@ -178,7 +178,7 @@ class LearnerClient:
     @property
     def last_error(self) -> str:
         """Return the newest error of the spool, of the parameters or of the connection, or ""."""
-        return self._spool.error or self._params.refusal or self._link.last_error
+        return self._spool.error or self._params.refusal or self._link.last_error or self._spool.damage
 
     @property
     def run_id(self) -> str:
@@ -256,7 +256,7 @@ class LearnerClient:
         """Bind the spool to one spec and one run; raise TransportError if it holds records of others."""
         pending = self._spool.end - self._spool.released
         if pending and self._binding.exists():
-            bound = json.loads(self._binding.read_text())
+            bound = self._read_binding(pending)
             wanted = {"spec": self._spec.digest, "run": self._run_id or bound["run"]}
             for name, value in wanted.items():
                 if bound[name] and bound[name] != value:
@@ -266,6 +266,16 @@ class LearnerClient:
                     )
             self._run_id = wanted["run"]
         self._write_binding()
+
+    def _read_binding(self, pending: int) -> dict[str, str]:
+        try:
+            said = json.loads(self._binding.read_text())
+            return {name: str(said[name]) for name in ("spec", "run")}
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise TransportError(
+                f"{self._binding} is unreadable ({error!r}), must say of which spec and run the {pending} records "
+                "beside it are; remove it if they are of this run, else move the folder away"
+            ) from error
 
     def _write_binding(self) -> None:
         write_durable(self._binding, json.dumps({"spec": self._spec.digest, "run": self._run_id}))

@@ -125,6 +125,11 @@ class PushStream:
         self._shut.discard(header.episode_id)
         if header.task != self._backend.task:
             raise SpecError(f"task of {header.episode_id} is {header.task!r}, must be {self._backend.task!r}")
+        if header.actor != self._actor.actor_id:
+            raise SpecError(
+                f"actor of {header.episode_id} is {header.actor!r}, must be {self._actor.actor_id!r}, as whom this one "
+                "is connected; start it with the id of its own recordings"
+            )
         fresh = self._backend.begin(header)
         self._actor.episodes += fresh
         self._actor.resends += not fresh
@@ -134,6 +139,12 @@ class PushStream:
     def _append(self, step: Step) -> None:
         if step.episode_id in self._shut:
             raise SpecError(f"header of {step.episode_id} is refused, must be taken before its steps")
+        owner = self._backend.owner(step.episode_id)
+        if owner not in (None, self._actor.actor_id):
+            raise SpecError(
+                f"episode of step {step.episode_id}/{step.index} is of actor {owner!r}, must be one of "
+                f"{self._actor.actor_id!r}, as whom this one is connected; begin one of its own"
+            )
         fresh = self._backend.append(step)
         self._actor.steps += fresh
         self._actor.resends += not fresh
@@ -143,16 +154,17 @@ class PushStream:
             self._waiting.setdefault(step.episode_id, deque()).append((step.index, self._now_s()))
 
     def _refuse(self, episode_id: str, index: int, reason: str) -> None:
-        """Close the episode of a refused item, and tell the actor, which does not send the item again."""
+        """Tell the actor, which does not send the item again, and close the episode of a step, if it is its own."""
         self._actor.refused += 1
         self._refusals.note(Refusal.MALFORMED, self._actor.actor_id, f"{episode_id[:LONGEST]}/{index}: {reason}")
         if len(episode_id) > LONGEST:
             raise SpecError(f"length of an episode id is {len(episode_id)}, must be at most {LONGEST}; shorten it")
-        if index >= 0 and episode_id not in self._shut:
-            self._backend.cut(episode_id)
-        elif index < 0 and len(self._shut) < bounds.MAX_REFUSED_EPISODES:
+        if index >= 0:
+            if episode_id not in self._shut and self._backend.owner(episode_id) == self._actor.actor_id:
+                self._backend.cut(episode_id)
+        elif len(self._shut) < bounds.MAX_REFUSED_EPISODES:
             self._shut.add(episode_id)
-        elif index < 0:
+        else:
             raise RefusedError(
                 Refusal.FULL,
                 f"number of refused episodes of {self._actor.actor_id!r} is {len(self._shut)} on one stream, must be "

@@ -7,6 +7,7 @@ count up; `release` forgets those below a position, a whole segment file at a ti
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import struct
 import threading
@@ -16,12 +17,18 @@ from collections import deque
 from itertools import pairwise
 from pathlib import Path
 
-from robot_stack.disk.durable import sync_directory
+from robot_stack.disk.durable import PARTIAL, sync_directory, write_durable
 from robot_stack.disk.lock import take_lock
 from robot_stack.types.errors import StoreError, TransportError
 
 _HEAD = struct.Struct("<II")
 SUFFIX = ".spool"
+NAME_DIGITS = 16
+"""Of a file of records, named after the first of them."""
+DAMAGED = ".damaged"
+"""Behind the name of a file that is kept and not read again."""
+
+log = logging.getLogger(__name__)
 
 
 class Segment:
@@ -41,10 +48,15 @@ class Segment:
     @classmethod
     def create(cls, folder: Path, first: int) -> Segment:
         """Create an empty segment, on disk by name when this returns; one that failed half way is tried again."""
-        path = folder / f"{first:016d}{SUFFIX}"
+        path = cls.path_of(folder, first)
         path.touch()
         sync_directory(folder)
         return cls(path)
+
+    @staticmethod
+    def path_of(folder: Path, first: int) -> Path:
+        """Return the file of the records from `first` on."""
+        return folder / f"{first:0{NAME_DIGITS}d}{SUFFIX}"
 
     @classmethod
     def recover(cls, path: Path) -> Segment:
@@ -57,9 +69,24 @@ class Segment:
                     return segment
                 length, crc = _HEAD.unpack(head)
                 record = file.read(length)
-                if len(record) < length or zlib.crc32(record) != crc:
+                if not 0 < len(record) == length or zlib.crc32(record) != crc:  # of zeros the CRC would fit
                     return segment
                 segment.took(len(record))
+
+    def behind(self) -> list[bytes]:
+        """Read the whole records behind the place where `recover` stopped: a torn tail has none, damage has."""
+        rest = self.path.read_bytes()[self.size :]
+        found: list[bytes] = []
+        at = 0
+        while (room := len(rest) - at - _HEAD.size) > 0:
+            length, crc = _HEAD.unpack_from(rest, at)
+            start = at + _HEAD.size
+            if 0 < length <= room and zlib.crc32(rest[start : start + length]) == crc:
+                found.append(rest[start : start + length])
+                at = start + length
+            else:
+                at += 1
+        return found
 
     @property
     def end(self) -> int:
@@ -72,7 +99,7 @@ class Segment:
         Raises:
             OSError: If the disk is full or broken; the next write starts at the same place.
         """
-        block = memoryview(_HEAD.pack(len(record), zlib.crc32(record)) + record)
+        block = memoryview(_framed(record))
         written = 0
         while written < len(block):
             written += os.pwrite(descriptor, block[written:], self.size + written)
@@ -99,6 +126,16 @@ class Segment:
         return record
 
 
+def _framed(record: bytes) -> bytes:
+    return _HEAD.pack(len(record), zlib.crc32(record)) + record
+
+
+def _mark(position: int) -> bytes:
+    """Return what the mark of a position is on disk; with a CRC, since a larger one would lose records."""
+    digits = b"%020d" % position
+    return digits + b" %08x" % zlib.crc32(digits)
+
+
 class Spool:
     """A queue of records on disk that wait for the learner's acknowledgement; one folder, one process.
 
@@ -121,6 +158,8 @@ class Spool:
         self.folder = folder
         self.error = ""
         """Why the disk refuses, or "" while it does not."""
+        self.damage = ""
+        """What the disk had damaged before `open`, or ""."""
         self._queue_bytes, self._disk_bytes = queue_bytes, disk_bytes
         self._segment_bytes, self._sync_s = segment_bytes, sync_s
         self._changed = threading.Condition()
@@ -137,7 +176,8 @@ class Spool:
         """Recover the records that an earlier process left, and start writing.
 
         Raises:
-            TransportError: If another process has the folder, or a file in the middle is damaged.
+            TransportError: If another process has the folder, or a file in the middle is damaged. Of a last file that
+                is, what is whole is kept in the queue, and `damage` says so.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = take_lock(
@@ -147,7 +187,11 @@ class Spool:
                 "its own folder"
             ),
         )
-        self._recover()
+        try:
+            self._recover()
+        except BaseException:
+            os.close(self._lock)
+            raise
         self._writer = threading.Thread(target=self._write, name="spool-writer", daemon=True)
         self._writer.start()
 
@@ -243,7 +287,7 @@ class Spool:
             self._changed.notify_all()
 
     def _recover(self) -> None:
-        found = [Segment.recover(path) for path in sorted(self.folder.glob(f"*{SUFFIX}"))]
+        found = [Segment.recover(path) for path in sorted(self.folder.glob("[0-9]" * NAME_DIGITS + SUFFIX))]
         for earlier, later in pairwise(found):
             if earlier.end != later.first:
                 raise TransportError(
@@ -251,12 +295,30 @@ class Spool:
                     f"move {self.folder} away to go on without its steps"
                 )
         self._released = max(self._read_mark(), found[0].first if found else 0)
+        if found and (behind := found[-1].behind()):
+            found[-1] = self._mended(found[-1], behind)
         for segment in found:
             if segment.end <= self._released or not segment.offsets:  # the last start recorded nothing
                 segment.path.unlink()
             else:
                 self._segments.append(segment)
         self._new_segment(max(self._released, self._segments[-1].end if self._segments else 0))
+
+    def _mended(self, damaged: Segment, behind: list[bytes]) -> Segment:
+        """Put the whole records of a damaged file into a new one; the file is kept under another name."""
+        first = max(self._released, damaged.first)
+        whole = [damaged.read(position) for position in range(first, damaged.end)] + behind
+        draft, aside = (damaged.path.with_name(damaged.path.name + end) for end in (PARTIAL, DAMAGED))
+        write_durable(draft, b"".join(map(_framed, whole)))
+        damaged.path.rename(aside)
+        draft.rename(Segment.path_of(self.folder, first))
+        sync_directory(self.folder)
+        self.damage = (
+            f"record {damaged.end} of {damaged.path} is not what was written, must be; {len(whole)} whole ones are "
+            f"delivered, the file is kept as {aside.name}: check the disk"
+        )
+        log.error("%s", self.damage)
+        return Segment.recover(Segment.path_of(self.folder, first))
 
     def _new_segment(self, first: int) -> None:
         segment = Segment.create(self.folder, first)
@@ -270,16 +332,18 @@ class Spool:
     def _read_mark(self) -> int:
         """Read the position up to which the last process had released.
 
-        The mark is lost with the power; then records are sent twice, which is harmless.
+        The mark is lost with the power, or damaged; then records are sent twice, which is harmless.
         """
         try:
-            return int((self.folder / "released").read_text())
+            said = (self.folder / "released").read_bytes()
+            position = int(said.partition(b" ")[0])
         except (OSError, ValueError):
             return 0
+        return position if said == _mark(position) else 0
 
     def _write_mark(self, position: int) -> None:
         descriptor = os.open(self.folder / "released", os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            os.pwrite(descriptor, f"{position:020d}".encode(), 0)
+            os.pwrite(descriptor, _mark(position), 0)
         finally:
             os.close(descriptor)

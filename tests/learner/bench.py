@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from policies.encoders.embedded import EmbeddedTrunk
 from reward_models.alarms import Alarm, AlarmConfig
@@ -17,6 +20,7 @@ from robot_stack.learner.data.ingest import Ingest
 from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule
+from robot_stack.replay import annotations
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
@@ -91,6 +95,18 @@ class FakeModel:
         self.asked.append((len(frames), start))
         k = np.arange(start, len(frames), dtype=np.float32)
         return FrameScores(k / 100, np.full(len(k), self.success, np.float32), np.zeros(len(k), np.float32))
+
+
+@contextmanager
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No scores can be written."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(annotations, "write_durable", refuse)
+        yield
 
 
 def make_scorer(rule: SuccessConfig = RULE) -> Scorer:

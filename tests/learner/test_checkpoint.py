@@ -95,10 +95,45 @@ def test_damaged_newest_checkpoint_is_refused_with_the_command_to_go_on(tmp_path
     assert _n(folder.load_latest()) == 1
 
 
+def test_checkpoint_with_a_flipped_bit_is_refused_wherever_the_bit_is_of_what_was_written(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    weights = torch.arange(30.0)
+    _save(folder, 1, {"w": weights, "n": 1})
+    path = tmp_path / "step_000000001.pt"
+    content = path.read_bytes()
+    refused: list[str] = []
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+        try:
+            state = folder.load_latest()
+        except ResumeError as error:
+            refused.append(str(error))
+        else:  # between what was written there is room that nobody reads
+            assert state is not None
+            assert _n(state) == 1
+            assert torch.equal(state["w"], weights)
+    assert len(refused) > weights.nbytes
+    assert all(re.search(r"unreadable \(.+\), must be whole; to go on without one", each) for each in refused)
+
+
+def test_best_with_a_flipped_bit_is_replaced(tmp_path: Path) -> None:
+    _save(CheckpointFolder(tmp_path), 1, {"w": torch.zeros(1_000)}, success=0.9)
+    content = bytearray((tmp_path / BEST).read_bytes())
+    content[content.index(bytes(1_000)) + 500] ^= 4
+    (tmp_path / BEST).write_bytes(content)
+    assert _save(CheckpointFolder(tmp_path), 2, success=0.8)
+
+
 def test_damaged_only_checkpoint_says_what_is_left(tmp_path: Path) -> None:
     (tmp_path / "step_000000001.pt").write_bytes(b"")
     with pytest.raises(ResumeError, match="to go on without one, from the recorded episodes: rm"):
         CheckpointFolder(tmp_path).load_latest()
+
+
+def test_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("")
+    with pytest.raises(ResumeError, match="checkpoints is a file, must be the folder of the checkpoints; move it away"):
+        CheckpointFolder(tmp_path / "checkpoints").load_latest()
 
 
 class _Evil:

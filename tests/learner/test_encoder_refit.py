@@ -30,7 +30,7 @@ from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, FitRow, RefitFailedRow, of_kind
-from robot_stack.types.errors import ConfigError, FitError, StoreError
+from robot_stack.types.errors import ConfigError, FitError, ResumeError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason
 from tests.learner.driven import DEMOS, Driven
@@ -155,6 +155,16 @@ def test_it_is_not_fitted_before_its_time_nor_twice(begin: Callable[[], Driven])
     again = TrunkRefitter(driven.training.parts)
     again.maybe_start()
     assert (again.ready, again._thread) == (False, None)
+
+
+@pytest.mark.parametrize("said", ["", '{"trunk": "a", "onl', "[]", '{"trunk": "a", "online": 3}', "\xff"])
+def test_a_note_that_cannot_be_read_is_refused_by_file(tmp_path: Path, said: str) -> None:
+    RunPaths(tmp_path).adopted.write_bytes(said.encode("latin-1"))
+    for read in (adopted, finish_adoption):
+        with pytest.raises(
+            ResumeError, match=r"adopted\.json is unreadable .*, must be the note of the encoder in use"
+        ):
+            read(tmp_path)
 
 
 @pytest.mark.usefixtures("here")

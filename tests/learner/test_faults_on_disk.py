@@ -14,8 +14,9 @@ import pytest
 
 from benchmarks.tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.checkpoint import CheckpointFolder
+from robot_stack.learner.checkpoint import CheckpointFolder, load_whole, pack
 from robot_stack.learner.fitting import Stopped
+from robot_stack.learner.publishing import VERSIONS_PER_LIFE
 from robot_stack.learner.training import Training
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import read_rows
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.long
 
 BAD, GOOD = "000002-online-a", "000003-online-b"
 SAVED = 40
+DRIVEN_BY = 1
+"""The version in the rows of `steps_of`."""
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +114,27 @@ def test_episode_that_is_gone_without_a_trace_is_refused(folder: Path) -> None:
     shutil.rmtree(folder / "store" / "episodes" / f"{BAD}.zarr")
     with pytest.raises(ResumeError, match=f"episode {BAD} has 0 frames, must have 13"):
         _start(folder)
+
+
+def test_without_its_checkpoint_the_learner_numbers_above_what_drove_the_episodes(folder: Path) -> None:
+    """An actor takes newer parameters alone: numbered from 1 again, it took none for hours."""
+    shutil.rmtree(folder / "checkpoints")
+    run = _start(folder)
+    try:
+        assert run.loop.publisher.version == DRIVEN_BY + VERSIONS_PER_LIFE + 1
+    finally:
+        run.close()
+
+
+def test_an_older_checkpoint_numbers_above_what_drove_the_episodes(folder: Path) -> None:
+    saved = max((folder / "checkpoints").glob("step_*.pt"))
+    state = load_whole(saved)
+    saved.write_bytes(pack({**state, "params_version": 0}, success=state["success"]))
+    run = _start(folder)
+    try:
+        assert run.loop.publisher.version == DRIVEN_BY + VERSIONS_PER_LIFE + 1
+    finally:
+        run.close()
 
 
 def test_damaged_features_are_computed_again_and_counted(folder: Path) -> None:

@@ -17,8 +17,19 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
+from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
-from tests.learner.bench import SPEC, Bench, FakeModel, action_row, header_of, label_of, observation_of, steps_of
+from tests.learner.bench import (
+    SPEC,
+    Bench,
+    FakeModel,
+    action_row,
+    full_disk,
+    header_of,
+    label_of,
+    observation_of,
+    steps_of,
+)
 
 pytestmark = pytest.mark.long
 
@@ -195,6 +206,40 @@ def test_last_step_whose_episode_the_disk_refuses_to_close_is_learned_from_once(
     assert bench.statistics.episodes[name].end is EndReason.SUCCESS
     assert bench.replay.outcome(name) is Outcome.SUCCESS
     assert bench.replay.frame_count(name) == 5
+
+
+def test_scores_that_the_disk_refuses_count_at_once_and_are_written_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "000000-online-a"
+    bench.scorer.adopt(FakeModel("m1"), [])  # type: ignore[arg-type]
+    bench.replay.activate_scores("m1")
+    with full_disk(monkeypatch):
+        bench.send(name, [P] * 4)
+        bench.take()
+        bench.backend._flush()
+        assert "writing scores of 000000-online-a failed: No space left on device" in bench.backend.failure
+        assert bench.store.scores("m1") == ()
+    assert bench.replay.state_dict()["scored_episodes"] == [name]
+    assert bench.statistics.episodes[name].max_progress == pytest.approx(0.04)
+    bench.backend._flush()
+    assert bench.backend.failure == ""
+    assert [each.episode_id for each in bench.store.scores("m1")] == [name]
+
+
+def test_scores_that_a_restart_would_lack_count_only_once_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, phi = "000000-online-a", np.linspace(0.0, 1.0, 5, dtype=np.float32)
+    bench.send(name, [P] * 4)
+    bench.take()
+    bench.replay.activate_scores("large")
+    scores = EpisodeScores(episode_id=name, version="large", progress=phi, success=phi)
+    with full_disk(monkeypatch), pytest.raises(StoreError, match="No space left"):
+        bench.ingest.add_written_scores(scores)
+    assert bench.replay.state_dict()["scored_episodes"] == []
+    bench.ingest.add_written_scores(scores)
+    assert bench.replay.state_dict()["scored_episodes"] == [name]
 
 
 def test_step_after_a_cut_that_the_disk_refused_is_not_learned_from(

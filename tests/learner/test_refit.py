@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -30,13 +31,13 @@ from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
-from robot_stack.types.errors import FitError, ResumeError, StoreError
+from robot_stack.types.errors import FitError, ResumeError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Further, Preference
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason, EpisodeKind
-from tests.learner.bench import RULE, SPEC, Bench, header_of, label_of, monitor_of, steps_of
+from tests.learner.bench import RULE, SPEC, Bench, full_disk, header_of, label_of, monitor_of, steps_of
 from tests.learner.driven import Driven
 from tests.replay.test_preferences import preference
 
@@ -173,7 +174,7 @@ def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) 
     assert "record a demonstration" in row.reason
 
 
-def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> None:
+def test_disk_that_refuses_the_model_leaves_the_one_in_use(bench: Bench) -> None:
     full = bench.folder / "full"
     full.touch()  # a folder in which nothing can be written
     refitter = _refitter(bench, folder=full)
@@ -182,8 +183,26 @@ def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> N
     refitter.maybe_start()
     _finish(refitter)
     assert refitter.completed_at == 0
-    with pytest.raises(StoreError, match=r"Not a directory|File exists"):
+    refitter.maybe_start()
+    (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RefitFailedRow)
+    assert re.search(r"Not a directory|File exists", row.reason)
+
+
+@pytest.mark.usefixtures("here")
+def test_disk_that_is_full_while_the_new_model_scores_takes_its_scores_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _demos(bench)
+    _train_online(bench, REFIT_AT[0])
+    refitter = _refitter(bench)
+    with full_disk(monkeypatch):
         refitter.maybe_start()
+        _finish(refitter)
+        refitter.maybe_start()
+        assert refitter.completed_at == REFIT_AT[0]
+        assert bench.store.scores(bench.scorer.version) == ()
+    bench.store.flush()
+    assert {each.episode_id for each in bench.store.scores(bench.scorer.version)} == set(bench.statistics.episodes)
 
 
 def test_a_fit_elsewhere_is_the_fit_here(bench: Bench) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,9 @@ from reward_models.classifier.config import ClassifierConfig
 from reward_models.model_per_task import ModelPerTask
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
-from robot_stack.learner.fitting import fit_reward, load_reward, save_reward, write_tensors
-from robot_stack.types.errors import RewardError
+from robot_stack.learner.fitting import fit_reward, load_reward, load_trunk, save_reward, write_tensors
+from robot_stack.types.errors import ResumeError, RewardError
+from tests.learner.bench import SPEC
 
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=3, batch=8, held_out=1)
 BOTH = TINY.model_copy(update={"confirm": ClassifierConfig(width=8, steps=3, batch=8)})
@@ -46,6 +49,22 @@ def test_file_of_an_older_program_is_refused_in_words(tmp_path: Path) -> None:
     lacking = r"lacks \['calibration', 'done_known', 'done_reach', .*\], must be written by this program"
     with pytest.raises(RewardError, match=lacking):
         load_reward(path, "1", TINY)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "folder"])
+@pytest.mark.parametrize("what", ["reward", "trunk"])
+def test_file_that_the_disk_damaged_is_named_with_what_to_do(tmp_path: Path, what: str, damage: str) -> None:
+    path = tmp_path / f"{what}.safetensors"
+    if damage == "folder":
+        path.mkdir()
+    else:
+        write_tensors(path, {"mean": torch.zeros(500)}, {"version": "1"})
+        os.truncate(path, 200 if damage == "truncated" else 0)
+    read = partial(load_reward, path, "1", TINY) if what == "reward" else partial(load_trunk, path, SPEC, "cpu")
+    with pytest.raises(
+        ResumeError, match=rf"{path} is unreadable \(.+\), must be .* of this run; restore it, or start"
+    ):
+        read()
 
 
 def test_another_version_or_other_settings_are_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from robot_stack.learner import process, warm_start
 from robot_stack.learner.warm_start import prepare_start, read_start
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import MISCONFIGURED, ConfigError, StoreError
+from robot_stack.types.errors import MISCONFIGURED, ConfigError, ResumeError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EpisodeKind
 from tests.learner.driven import DEMOS, Driven
@@ -114,6 +114,21 @@ def test_the_reward_model_and_its_scores_are_those_that_were_in_use(monday: Path
     assert set(scores) == set(TAKEN)
     with np.load(RunPaths(monday).store.scores / version / f"{ONLINE}.npz") as kept:
         assert np.array_equal(scores[TAKEN[2]], kept["progress"])
+
+
+def test_what_a_run_begins_with_is_refused_with_a_flipped_bit_and_taken_again_once_it_is_removed(
+    tuesday: Tuesday,
+) -> None:
+    start, resolved = RunPaths(tuesday.folder).start, write_run(tuesday.folder, *tuesday.settings)
+    prepare_start(resolved, tuesday.folder)
+    content = bytearray(start.read_bytes())
+    content[len(content) // 2] ^= 4
+    start.write_bytes(content)
+    with pytest.raises(ResumeError, match=rf"start_from\.pt is unreadable .*: rm '{start}'$"):
+        read_start(tuesday.folder)
+    start.unlink()
+    prepare_start(resolved, tuesday.folder)
+    assert read_start(tuesday.folder).learner is not None
 
 
 def test_when_its_encoder_is_fitted_again_is_a_matter_of_the_new_run(monday: Path, tmp_path: Path) -> None:

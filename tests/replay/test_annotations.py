@@ -85,8 +85,9 @@ def test_scores_of_another_length_than_the_episode_are_refused(tmp_path: Path) -
         store.begin(header_of("a"))
         for step in steps_of(SPEC, "a", [Source.POLICY] * 3):
             store.append(step)
-        with pytest.raises(StoreError, match="of 3 frames, must be of 4"):
-            store.append_scores(scores([0.1, 0.2, 0.3]))
+        for take in (store.append_scores, store.keep_scores):
+            with pytest.raises(StoreError, match="of 3 frames, must be of 4"):
+                take(scores([0.1, 0.2, 0.3]))
 
 
 def test_a_damaged_score_file_is_named_and_may_be_scored_again(tmp_path: Path) -> None:
@@ -107,7 +108,15 @@ def test_a_version_that_climbs_out_of_the_store_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "wrong", ['"stamp_unix_s": null', '"stamp_unix_s": NaN', '"stamp_unix_s": "1"', '"note": 3', '"episode_id": ["x"]']
+    "wrong",
+    [
+        f'"stamp_unix_s": {"9" * 500}',
+        '"stamp_unix_s": null',
+        '"stamp_unix_s": NaN',
+        '"stamp_unix_s": "1"',
+        '"note": 3',
+        '"episode_id": ["x"]',
+    ],
 )
 def test_a_line_that_is_no_label_is_named_and_skipped(tmp_path: Path, wrong: str) -> None:
     log = tmp_path / "labels.jsonl"

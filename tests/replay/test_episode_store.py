@@ -111,6 +111,14 @@ def test_an_unfinished_episode_in_other_chunks_is_set_aside_and_not_written_over
         assert "chunks of proprio of a.zarr have 5 rows, must have 10" in store.quarantined["a"]
 
 
+def test_a_reason_that_is_no_text_is_told_as_far_as_it_is(tmp_path: Path) -> None:
+    aside = tmp_path / "quarantine" / "a"
+    aside.mkdir(parents=True)
+    (aside / "reason.txt").write_bytes(b"torn \xff")
+    with store_at(tmp_path) as store:
+        assert store.quarantined["a"].startswith("torn ")
+
+
 def test_flushing_after_every_step_gives_the_same_episode(tmp_path: Path) -> None:
     with store_at(tmp_path) as store:
         store.begin(header_of("a"))

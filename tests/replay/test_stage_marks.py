@@ -113,9 +113,12 @@ def test_a_line_that_is_no_mark_is_named_and_left_out(tmp_path: Path) -> None:
     log.append(mark(1, 5))
     with path.open("a") as file:
         file.write('{"episode_id": "e", "stage": "two", "frame": 3, "source": "operator", "stamp_unix_s": 1}\n[]\n{}\n')
+        for stage, frame, stamp in ((1, -3, "1"), (99999999999, 5, "1"), (0, 5, "1"), (2, 5, "9" * 500)):
+            told = f'"stage": {stage}, "frame": {frame}, "stamp_unix_s": {stamp}'
+            file.write(f'{{"episode_id": "e", "source": "operator", {told}}}\n')
     found = read_marks(path)
     assert found.rows == [mark(1, 5)]
-    assert list(found.damaged) == [f"stages.jsonl line {number}" for number in (2, 3, 4)]
+    assert list(found.damaged) == [f"stages.jsonl line {number}" for number in range(2, 9)]
 
 
 MARKS_AND_DIES = """

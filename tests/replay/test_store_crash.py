@@ -20,6 +20,7 @@ import zarr
 
 from robot_stack.replay import episode_writer, manifest, stored_episode
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.episode_writer import EpisodeWriter
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
@@ -132,6 +133,29 @@ def _recorded(root: Path, count: int, end: EndReason | None = None) -> list[Step
             store.append(step)
         store.flush()
     return steps
+
+
+@pytest.mark.parametrize("column", ["source", "proprio"])
+def test_unfinished_episode_whose_metadata_has_a_flipped_bit_is_set_aside_or_as_it_was(
+    tmp_path: Path, column: str
+) -> None:
+    """What zarr reads by it would be other numbers, or fewer of them."""
+    steps = _recorded(tmp_path, 25)[:25]
+    path = tmp_path / "episodes" / "a.zarr"
+    file = path / column / "zarr.json"
+    written = file.read_bytes()
+    refused = 0
+    for at in range(0, len(written), 2):
+        file.write_bytes(written[:at] + bytes([written[at] ^ 4]) + written[at + 1 :])
+        try:
+            writer = EpisodeWriter.resume(path, header_of("a"), small_spec())
+        except StoreError:
+            refused += 1
+            continue
+        assert writer.next_index == 25
+        for found, step in zip(read_episode(path).steps(), steps, strict=False):
+            assert_same_step(found, step)
+    assert refused > len(written) / 4
 
 
 def _cut(store: EpisodeStore) -> None:

@@ -26,6 +26,7 @@ from robot_stack.runs.rows import (
     UpdateRow,
     of_kind,
 )
+from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 EPISODE = EpisodeRow(
@@ -172,6 +173,12 @@ def test_metrics_of_several_threads_stay_whole_rows(tmp_path: Path) -> None:
         thread.join(30.0)
     log.close()
     assert len([json.loads(line) for line in path.read_text().splitlines()]) == 200
+
+
+def test_folder_in_the_place_of_the_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(StoreError, match=r"opening metrics\.jsonl failed: Is a directory"):
+        MetricsLog(tmp_path / "metrics.jsonl")
 
 
 def test_no_metrics_yet_is_no_rows(tmp_path: Path) -> None:

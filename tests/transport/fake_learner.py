@@ -163,6 +163,9 @@ class FakeLearner:
             self.disk.setdefault(header.episode_id, [])
             return fresh
 
+    def owner(self, episode_id: str) -> str | None:
+        return self.headers[episode_id].actor if episode_id in self.headers else None
+
     def append(self, step: Step) -> bool:
         with self.changed:
             self.appends += 1

@@ -23,7 +23,7 @@ from robot_stack.types.interfaces import ParamsSource, ScoreSource, StepSink
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark
-from tests.transport.fake_learner import SPEC, TASK, FakeLearner, equal_steps, make_header, make_step, wait_until
+from tests.transport.fake_learner import SPEC, TASK, TOKEN, FakeLearner, equal_steps, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]
@@ -37,18 +37,18 @@ def free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-def record(client: LearnerClient, episode_id: str, count: int) -> None:
-    client.begin(make_header(episode_id))
+def record(client: LearnerClient, episode_id: str, count: int, actor: str = "actor-1") -> None:
+    client.begin(make_header(episode_id, actor=actor))
     for index in range(count):
         client.push(make_step(episode_id, index, last=index == count - 1))
 
 
-def holds_exactly(backend: FakeLearner, episode_id: str, count: int) -> bool:
+def holds_exactly(backend: FakeLearner, episode_id: str, count: int, actor: str = "actor-1") -> bool:
     """On its disk: each step once, in order, bit for bit, and the header."""
     stored = backend.disk.get(episode_id, [])
     wanted = [make_step(episode_id, i, last=i == count - 1) for i in range(count)]
     return (
-        backend.headers.get(episode_id) == make_header(episode_id)
+        backend.headers.get(episode_id) == make_header(episode_id, actor=actor)
         and len(stored) == count
         and all(map(equal_steps, stored, wanted))
     )
@@ -417,15 +417,34 @@ def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(
     assert wait_until(lambda: backend.roster.deserted_s() > 0.0)
 
 
+@pytest.mark.parametrize("said", [b"", b'{"spec": "', b"[]", b"{}", b"\xff"])
+def test_binding_that_cannot_be_read_is_refused_and_the_spool_let_go(tmp_path: Path, said: bytes) -> None:
+    first = LearnerClient("127.0.0.1:1", SPEC, TASK, "actor-1", tmp_path, TOKEN)
+    first.connect()
+    record(first, "e", 3)
+    first.close(timeout_s=0.1)
+    (tmp_path / "binding.json").write_bytes(said)
+    for _ in range(2):  # in one process: the lock is not kept
+        with pytest.raises(
+            TransportError, match=r"binding\.json is unreadable .* the 4 records beside it .*; remove it"
+        ):
+            LearnerClient("127.0.0.1:1", SPEC, TASK, "actor-1", tmp_path, TOKEN).connect()
+    (tmp_path / "binding.json").unlink()
+    again = LearnerClient("127.0.0.1:1", SPEC, TASK, "actor-1", tmp_path, TOKEN)
+    again.connect()
+    assert again.counters.spooled == 4
+    again.close(timeout_s=0.1)
+
+
 def test_two_actors_share_a_learner(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     backend = FakeLearner()
     address = serve(backend).address
     clients = [connect(address, actor_id=name, spool_dir=tmp_path / name) for name in ("a", "b")]
     for client, name in zip(clients, "ab"):
-        record(client, name, 20)
+        record(client, name, 20, actor=name)
     assert all(client.wait_acked(TIMEOUT_S) for client in clients)
-    assert holds_exactly(backend, "a", 20)
-    assert holds_exactly(backend, "b", 20)
+    assert holds_exactly(backend, "a", 20, actor="a")
+    assert holds_exactly(backend, "b", 20, actor="b")
 
 
 def test_status_is_answered_or_refused_in_time(serve: Serve, connect: Connect) -> None:

@@ -80,6 +80,9 @@ def spoil(path: Path, how: str) -> None:
         case "pipe":
             path.unlink()
             os.mkfifo(path, 0o600)
+        case "folder":
+            path.unlink()
+            path.mkdir(0o700)
         case "missing":
             path.unlink()
 
@@ -95,6 +98,7 @@ def spoil(path: Path, how: str) -> None:
         ("binary", r"token in .*link\.token is 64 characters, must be 16 to 256 printable ASCII"),
         ("link", r"link\.token is unreadable \(Too many levels of symbolic links\)"),
         ("pipe", r"link\.token is no plain file, must be one"),
+        ("folder", r"link\.token is no plain file, must be one"),
         (
             "missing",
             r"link\.token is unreadable \(No such file or directory\), must be .*; start the learner in this run",

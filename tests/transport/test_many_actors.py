@@ -13,6 +13,7 @@ from robot_stack.learner import backend as backend_module
 from robot_stack.learner.backend import ABSENT_S, EpisodeCut
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport import link as link_module
+from robot_stack.transport.access.bounds import MAX_OPEN_EPISODES
 from robot_stack.transport.access.security import open_channel
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.codec import encode_header, encode_step
@@ -204,6 +205,51 @@ def test_episode_under_a_taken_name_is_refused_whole_and_the_next_one_is_taken(
     assert stored_as_sent(learner, "a", 1, 3)
 
 
+def step(step: Step) -> pb.PushRequest:
+    return pb.PushRequest(run_id="run-1", step=encode_step(step, SPEC))
+
+
+def test_actor_neither_begins_nor_adds_to_nor_ends_an_episode_of_another(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path
+) -> None:
+    address = serve(learner.backend).address
+    first = connect(address, actor_id="a", spool_dir=tmp_path / "a")
+    record(first, "a", 1, 3, ended=False)
+    assert first.wait_acked(TIMEOUT_S)
+    name = name_of(1, "a")
+    requests = [
+        header(make_header(name_of(5, "b"), actor="a")),  # what would close those that "a" began before
+        step(make_step(name, 3)),
+        poisoned(3, "proprio", np.nan, episode_id=name),
+        header(make_header(name, actor="a")),
+        step(make_step(name, 4, last=True)),
+    ]
+    with open_channel(address, TOKEN) as channel:
+        acks = list(greeted(channel, actor_id="b").PushSteps(iter(requests), timeout=30))
+    refusals = [ack.refusal for ack in acks if ack.refusal]
+    assert len(refusals) == len(requests)
+    assert refusals[0].startswith(f"actor of {name_of(5, 'b')} is 'a', must be 'b', as whom this one is connected")
+    assert refusals[1].startswith(f"episode of step {name}/3 is of actor 'a', must be one of 'b'")
+    assert learner.store.unfinished == (name,)
+    for index in range(3, 6):
+        first.push(make_step(name, index, last=index == 5))
+    assert first.wait_acked(TIMEOUT_S)
+    assert stored_as_sent(learner, "a", 1, 6)
+
+
+def test_actor_that_begins_ever_earlier_episodes_is_refused_at_some_number(serve: Serve, learner: RealLearner) -> None:
+    names = [name_of(100 - number, "a") for number in range(MAX_OPEN_EPISODES + 2)]
+    last = make_step(names[0], 0, last=True)
+    requests = [*(header(make_header(name, actor="a")) for name in names), step(last)]
+    with open_channel(serve(learner.backend).address, TOKEN) as channel:
+        acks = list(greeted(channel, actor_id="a").PushSteps(iter(requests), timeout=30))
+    refused = {ack.episode_id: ack.refusal for ack in acks if ack.refusal}
+    assert list(refused) == names[MAX_OPEN_EPISODES:]
+    assert f"is {MAX_OPEN_EPISODES}, must be below {MAX_OPEN_EPISODES}; end them" in refused[names[-1]]
+    assert set(learner.store.unfinished) == set(names[1:MAX_OPEN_EPISODES])
+    assert learner.store.episodes == (names[0],), "the stream goes on"
+
+
 def test_full_learner_slows_the_link_and_neither_drops_nor_blocks(
     serve: Serve, connect: Connect, learner: RealLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,9 +309,9 @@ def test_status_tells_each_actor_apart_over_the_link(
     assert found["a"].ack_p50_ms <= found["a"].ack_p99_ms
 
 
-def poisoned(index: int, field: str, value: float) -> pb.PushRequest:
+def poisoned(index: int, field: str, value: float, episode_id: str = "e") -> pb.PushRequest:
     """A step with one bad number in one field, as no client of ours would send it."""
-    message = encode_step(make_step("e", index), SPEC)
+    message = encode_step(make_step(episode_id, index), SPEC)
     part = message.observation if field == "proprio" else message.action
     numbers = np.frombuffer(getattr(part, field), "<f4").copy()
     numbers[-1] = value

@@ -165,6 +165,113 @@ def test_damage_in_the_middle_is_named_and_not_skipped(spool: Spool, folder: Pat
         Spool(folder).open()
 
 
+@pytest.mark.parametrize("byte", [0, 1, 4, 8, 20], ids=["length", "length beyond", "checksum", "content", "more of it"])
+def test_damage_in_the_last_file_is_named_kept_aside_and_costs_only_its_record(folder: Path, byte: int) -> None:
+    """It was taken for a torn tail, and all behind it was lost in silence."""
+    spool = Spool(folder)
+    spool.open()
+    records = fill(spool, 6)
+    spool.release(1)
+    spool.close()
+    path = next(folder.glob("*.spool"))
+    damaged = bytearray(path.read_bytes())
+    damaged[3 * 38 + byte] ^= 1 + byte
+    path.write_bytes(damaged)
+    again = Spool(folder)
+    again.open()
+    assert contents(again) == [*records[1:3], *records[4:]]
+    aside = path.with_name(path.name + ".damaged")
+    assert again.damage.startswith(f"record 3 of {path} is not what was written, must be; 4 whole ones are delivered")
+    assert aside.name in again.damage
+    assert aside.read_bytes() == damaged
+    again.put(b"new")
+    assert contents(again) == [*records[1:3], *records[4:], b"new"]
+    again.close()
+    third = Spool(folder)
+    third.open()
+    assert (contents(third), third.damage) == ([*records[1:3], *records[4:], b"new"], "")
+    third.close()
+
+
+def test_damage_among_what_is_released_costs_nothing_that_is_not(folder: Path) -> None:
+    spool = Spool(folder)
+    spool.open()
+    records = fill(spool, 6)
+    spool.release(4)
+    spool.close()
+    path = next(folder.glob("*.spool"))
+    damaged = bytearray(path.read_bytes())
+    damaged[2 * 38 + 20] ^= 1
+    path.write_bytes(damaged)
+    again = Spool(folder)
+    again.open()
+    assert contents(again)[-2:] == records[4:], "those before them are sent twice"
+    again.close()
+
+
+def test_a_tail_of_zeros_is_no_record(folder: Path) -> None:
+    spool = Spool(folder)
+    spool.open()
+    records = fill(spool, 3)
+    spool.close()
+    with next(folder.glob("*.spool")).open("ab") as file:
+        file.write(bytes(500))
+    again = Spool(folder)
+    again.open()
+    assert (contents(again), again.damage) == (records, "")
+    again.close()
+
+
+@pytest.mark.parametrize("said", [b"00000100000000000003", b"00000000000000000003", b"\xff\xfe", b"", None])
+def test_a_release_mark_that_is_not_what_was_written_means_twice_and_never_lost(
+    folder: Path, said: bytes | None
+) -> None:
+    """The second is one of before marks had a checksum; None is one flipped bit."""
+    spool = Spool(folder)
+    spool.open()
+    records = fill(spool, 5)
+    spool.release(3)
+    spool.close()
+    mark = folder / "released"
+    written = bytearray(mark.read_bytes())
+    written[5] ^= 1
+    mark.write_bytes(written if said is None else said)
+    again = Spool(folder)
+    again.open()
+    assert contents(again) == records
+    again.release(4)
+    again.close()
+    third = Spool(folder)
+    third.open()
+    assert contents(third) == records[4:]
+    third.close()
+
+
+def test_a_file_of_another_name_is_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "notes.spool").write_text("mine")
+    spool = Spool(folder)
+    spool.open()
+    fill(spool, 2)
+    spool.close()
+    assert (folder / "notes.spool").read_text() == "mine"
+
+
+def test_a_folder_that_was_refused_can_be_opened_once_mended(spool: Spool, folder: Path) -> None:
+    records = fill(spool, 20)
+    spool.close()
+    first = min(folder.glob("*.spool"))
+    good = first.read_bytes()
+    first.write_bytes(good[:-1])
+    again = Spool(folder)
+    with pytest.raises(TransportError, match="must reach"):
+        again.open()
+    first.write_bytes(good)
+    again.open()
+    assert contents(again) == records
+    again.close()
+
+
 def test_a_full_queue_refuses_and_keeps_what_it_has(folder: Path) -> None:
     spool = Spool(folder, queue_bytes=100)
     assert spool.put(b"x" * 60)  # not opened: nothing drains the queue

@@ -177,7 +177,19 @@ class Ingest:
             self._cache.offer(episode_id, self._features(episode_id))
 
     def add_scores(self, scores: EpisodeScores) -> None:
-        """Write scores to disk and let them join the replay."""
+        """Let scores of the model in use join the replay, and write them, with a flush to come if the disk refuses now.
+
+        A restart makes anew what was not written.
+        """
+        self._join(scores)
+        self._store.keep_scores(scores)
+
+    def add_written_scores(self, scores: EpisodeScores) -> None:
+        """Write scores and let them join the replay: no checkpoint knows of any that a restart would lack.
+
+        Raises:
+            StoreError: If the disk refuses; then they do not count.
+        """
         self._store.append_scores(scores)
         self._join(scores)
 

@@ -16,7 +16,7 @@ import logging
 import math
 import os
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from policies.encoders.config import EmbeddedConfig
@@ -28,7 +28,7 @@ from robot_stack.learner.encoder.trunk_job import ONLINE, TrunkJob, fit_elsewher
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RefitFailedRow
-from robot_stack.types.errors import FitError, StoreError
+from robot_stack.types.errors import FitError, ResumeError, StoreError
 from robot_stack.types.transition import EpisodeKind
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,7 @@ def finish_adoption(folder: Path) -> None:
 
     Raises:
         StoreError: If the disk refuses.
+        ResumeError: If the note cannot be read.
     """
     paths = RunPaths(folder)
     note = _read(paths.adopted)
@@ -97,14 +98,28 @@ def finish_adoption(folder: Path) -> None:
 
 
 def adopted(folder: Path) -> Adopted | None:
-    """Return the note of the encoder in use; None while it is the first."""
+    """Return the note of the encoder in use; None while it is the first.
+
+    Raises:
+        ResumeError: If it cannot be read.
+    """
     paths = RunPaths(folder)
     note = _read(paths.adopted)
     return note if note is not None and fitting.saved_identity(paths.trunk) == note.trunk else None
 
 
 def _read(path: Path) -> Adopted | None:
-    return Adopted(**json.loads(path.read_text())) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        said = json.loads(path.read_text())
+        numbers = {each.name: int(said[each.name]) for each in fields(Adopted) if each.name != "trunk"}
+        return Adopted(trunk=str(said["trunk"]), **numbers)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ResumeError(
+            f"{path} is unreadable ({error!r}), must be the note of the encoder in use, with its numbers of episodes, "
+            "steps and parameters; restore it, or start under a new name"
+        ) from error
 
 
 def refits_at(config: object) -> tuple[int, ...]:

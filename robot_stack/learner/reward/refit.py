@@ -138,7 +138,7 @@ class Refitter:
             self._use(fit_elsewhere(job, self._stopping), known)
         except fitting.Stopped:
             return
-        except FitError as error:  # an operator has taken back what it was to learn from, or the fit was killed
+        except (FitError, StoreError) as error:  # of labels taken back, a fit that was killed, or a disk that refuses
             log.warning("the reward model in use goes on, it was not fitted again: %s", error)
             self._metrics.log(RefitFailedRow(reason=str(error)))
             self._fitted_at = self.completed_at

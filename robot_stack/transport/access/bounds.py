@@ -48,6 +48,8 @@ MAX_MARK_BYTES = 4 << 10
 MAX_HELLO_BYTES = MAX_SPEC_CHARS + (16 << 10)
 MAX_QUESTION_BYTES = 1 << 10
 """Status and the watches: a number or nothing."""
+MAX_OPEN_EPISODES = 16
+"""Episodes of one actor that have begun and not ended: it records one after the other, and each is held in memory."""
 MAX_REFUSED_EPISODES = 1024
 """Episodes of one stream whose header was refused and whose steps must be too; then the stream ends."""
 MAX_INDEX = 10_000_000

@@ -68,10 +68,11 @@ class LinkToken:
                 f"{path} is unreadable ({error.strerror}), must be the token of the run's learner; start the learner "
                 "in this run folder, or copy its file here, as the account that runs this"
             ) from error
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):  # of a folder no file can be made
+            os.close(descriptor)
+            raise TransportError(f"{path} is no plain file, must be one; {_AGAIN}")
         with os.fdopen(descriptor, "rb") as opened:
-            found = os.fstat(opened.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise TransportError(f"{path} is no plain file, must be one; {_AGAIN}")
             if found.st_uid != os.geteuid():
                 raise TransportError(
                     f"owner of {path} is user {found.st_uid}, must be user {os.geteuid()}, who runs this; run all of "
