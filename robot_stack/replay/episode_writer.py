@@ -163,8 +163,12 @@ class EpisodeWriter:
         self.durable = frames - 1
 
     def _check_metadata(self, column: Column) -> None:
-        """Refuse an array that zarr would read otherwise than it was written, or not to its end: of no file of an
-        episode without a manifest is there a checksum but in its chunks.
+        """Refuse an array that zarr would read otherwise than it was written, or not to its end.
+
+        An episode without a manifest has no checksums but those in its chunks.
+
+        Raises:
+            StoreError: If its metadata is not what was written.
         """
         folder = self._path / column.name
         told = json.loads((folder / METADATA).read_bytes())
@@ -173,10 +177,8 @@ class EpisodeWriter:
             raise StoreError(
                 f"chunks of {column.name} of {self._path.name} have {short} rows, must have {self._chunk_rows}"
             )
-        chunks = [int(chunk.name.split(".")[1]) for chunk in folder.glob("c.*")]
-        beyond = (
-            max(chunks, default=0) * self._chunk_rows > rows
-        )  # one that begins there is left by a kill in `_shrink`
+        last = max((int(chunk.name.split(".")[1]) for chunk in folder.glob("c.*")), default=0)
+        beyond = last * self._chunk_rows > rows  # a kill in `_shrink` leaves one that begins where the rows end
         if beyond or told != json.loads(_array_metadata(column, rows, self._chunk_rows)):
             raise StoreError(
                 f"{METADATA} of {column.name} of {self._path.name} is not what was written, must be; check the disk"

@@ -305,20 +305,27 @@ class Spool:
         self._new_segment(max(self._released, self._segments[-1].end if self._segments else 0))
 
     def _mended(self, damaged: Segment, behind: list[bytes]) -> Segment:
-        """Put the whole records of a damaged file into a new one; the file is kept under another name."""
+        """Put the whole records of a damaged file into a new one; the file is kept under another name.
+
+        A kill in between leaves the damaged file in its place, or the new one.
+        """
         first = max(self._released, damaged.first)
         whole = [damaged.read(position) for position in range(first, damaged.end)] + behind
         draft, aside = (damaged.path.with_name(damaged.path.name + end) for end in (PARTIAL, DAMAGED))
+        mended = Segment.path_of(self.folder, first)
         write_durable(draft, b"".join(map(_framed, whole)))
-        damaged.path.rename(aside)
-        draft.rename(Segment.path_of(self.folder, first))
+        aside.unlink(missing_ok=True)
+        aside.hardlink_to(damaged.path)
+        draft.replace(mended)
+        if mended != damaged.path:
+            damaged.path.unlink()
         sync_directory(self.folder)
         self.damage = (
             f"record {damaged.end} of {damaged.path} is not what was written, must be; {len(whole)} whole ones are "
             f"delivered, the file is kept as {aside.name}: check the disk"
         )
         log.error("%s", self.damage)
-        return Segment.recover(Segment.path_of(self.folder, first))
+        return Segment.recover(mended)
 
     def _new_segment(self, first: int) -> None:
         segment = Segment.create(self.folder, first)
