@@ -17,6 +17,7 @@ from robot_stack.console.access import is_local, split_address
 from robot_stack.console.app import Pages
 from robot_stack.console.banner import Banner
 from robot_stack.console.connections import BACKLOG, Connection, Crowd
+from robot_stack.console.web import headed
 from robot_stack.types.errors import RobotError
 
 MAX_MESSAGE_BYTES = 65_536
@@ -75,7 +76,7 @@ class AppServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                headed(app),
                 http=partial(Connection, crowd=Crowd()),  # type: ignore[arg-type]
                 backlog=BACKLOG,
                 lifespan="off",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import time
@@ -19,11 +20,12 @@ pytest.importorskip("websockets", reason="no WebSockets on this machine: pip ins
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from robot_stack.console import hub
+from robot_stack.console import hub, web
 from robot_stack.console.access import read_port, write_address
 from robot_stack.console.app import MAX_BAD
 from robot_stack.console.hub import IMAGE_HEAD
 from robot_stack.console.serving import MAX_MESSAGE_BYTES, listen
+from robot_stack.console.web import HEADERS
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from tests.console.page_rig import hello, served
@@ -102,6 +104,10 @@ def get(url: str, path: str = "", **headers: str) -> tuple[int, str, dict]:
             return answer.status, answer.read().decode(errors="replace"), dict(answer.headers)
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(errors="replace"), dict(error.headers)
+
+
+def lowered(headers: dict) -> set[tuple[str, str]]:
+    return {(name.lower(), value) for name, value in headers.items()}
 
 
 @pytest.fixture
@@ -338,6 +344,34 @@ def test_files_are_served_and_nothing_else_is(url):
     ):
         assert get(url, path)[0] == 404
     assert get(url, "picture/..%2f..%2fsecret")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["", "static/main.js", "static/" + 300 * "a" + ".js", "nothing", "picture/" + 300 * "a"]
+)
+def test_every_answer_has_the_headers_that_keep_other_pages_out(url, path):
+    status, _, headers = get(url, path)
+    assert status in (200, 404)
+    assert lowered(HEADERS) <= lowered(headers)
+
+
+def test_answers_of_the_server_itself_have_them_too(cell, monkeypatch):
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(web.PageFiles, "index", fail)
+    with served(cell) as url:
+        for method, path, status in (
+            ("GET", "", 500),
+            ("DELETE", "static/main.js", 405),
+            ("GET", "static/main.js/", 307),
+        ):
+            asked = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=WAIT_S)
+            asked.request(method, f"/{path}")
+            answer = asked.getresponse()
+            assert answer.status == status
+            assert lowered(HEADERS) <= lowered(dict(answer.getheaders()))
+            asked.close()
 
 
 def test_a_page_that_is_opened_again_replaces_its_old_self_and_keeps_the_desk(cell, url):
