@@ -158,6 +158,7 @@ REFUSED: dict[str, str] = {
     "edit monday --out x --relabel 000000-demo-a0": r"--relabel is '000000-demo-a0', must be NAME=VALUE",
     "edit monday --out x --note a=1 --note a=2": "--note of a is given twice",
     "edit monday --out x --trim 000000-demo-a0=5": r"is '5', must be A:B",
+    f"edit monday --out x --trim 000000-demo-a0={5000 * '9'}:5": r"is '9{59}\.\.\., must be A:B",
     "edit monday --out x --trim 000000-demo-a0=5:99": r"is 5:99, must be two frames of 0:20",
     "edit monday --out x --discard 000000-demo-a0 --relabel 000000-demo-a0=success": "is relabelled and discarded",
     "edit monday --out runs --discard 000000-demo-a0": "output folder is runs, must not exist yet",
