@@ -129,6 +129,13 @@ def test_list_names_what_is_set_aside(there: Path, capsys: pytest.CaptureFixture
     assert re.search(r"000003-online-a0 +online +20 +2\.0 success +model +0%", out)
 
 
+def test_a_folder_with_a_space_is_one_word_of_the_next_command(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (there / "runs/monday").rename(there / "a week")
+    for word, following in (("list", "check"), ("show", "list")):
+        main(["data", word, "a week"])
+        assert f"robot-stack data {following} 'a week'" in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_check_says_what_is_wrong_and_fails(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = made_episode("000009-demo-a0")
     stamps = good.arrays["stamp_ns"] + 300_000_000 * (np.arange(21) > 5)
