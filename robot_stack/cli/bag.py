@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from shlex import quote
 
 from robot_stack.cli.cell.own_cell import own_cell, say
 from robot_stack.cli.run_folder import find_folder
@@ -47,5 +48,9 @@ def run(
         print(f"{count:8d}  {count / took_s:6.1f} Hz  {topic}")
     total, size = log.counts.total(), log.bytes_written / 1e6
     print(f"{out}: {total} messages of {len(log.counts)} topics in {took_s:.0f} s, {size:.1f} MB")
-    print(f"Next: ros2 bag info {out}/000.mcap, or open it with Foxglove" if total else f"Next: is {name} going on?")
+    print(
+        f"Next: ros2 bag info {quote(str(out))}/000.mcap, or open it with Foxglove"
+        if total
+        else f"Next: is {name} going on?"
+    )
     return int(not total)

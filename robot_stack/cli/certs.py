@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 from robot_stack.transport.access.certificates import LOOPBACK, make_set
 
@@ -23,14 +24,20 @@ def run(folder: Path, hosts: Sequence[str] = ()) -> int:
     print(f"    learner_address: {_address(named[0])}")
     print(f"    learner_certs: {said}")
     print("The learner's machine keeps learner/. Each robot's machine gets actor/, under the same path:")
-    print(f"    ssh ROBOT mkdir -p -m 700 {said}")
-    print(f"Next: scp -rp {said}/actor ROBOT:{said}/")
+    print(f"    ssh ROBOT {quote(f'mkdir -p -m 700 {_typed(said)}')}")
+    print(f"Next: scp -rp {_typed(f'{said}/actor')} ROBOT:{_typed(f'{said}/')}")
     return 0
 
 
 def _address(host: str) -> str:
     """Return host:port as YAML: an IPv6 address goes in brackets, and so in quotes."""
     return f'"[{host}]:{PORT}"' if ":" in host else f"{host}:{PORT}"
+
+
+def _typed(short: str) -> str:
+    """Return a folder as a shell takes it: its ~ stays outside the quotes."""
+    home, tilde, rest = short.rpartition("~/")
+    return f"{tilde}{quote(rest)}" if not home else quote(short)
 
 
 def _short(folder: Path) -> str:

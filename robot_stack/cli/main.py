@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 from robot_stack.cli.data.words import add_data, port_number
 from robot_stack.cli.extras import EXTRA_OF, remedy
 from robot_stack.config.files.patterns import ADDRESS, WORDS
+from robot_stack.disk.durable import refused_file
 from robot_stack.types.errors import SpecError, StackError
 from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
@@ -529,7 +530,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is None and error.errno not in OF_A_DISK:
             raise
-        what = f"{error.strerror or error} ({error.filename or 'no file named'})"
+        what = f"{error.strerror or error} ({refused_file(error) or 'no file named'})"
         print(f"{verb} failed: {what}; choose another place, free space or fix permissions", file=sys.stderr)
         return 1
     return code

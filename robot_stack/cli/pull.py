@@ -10,6 +10,7 @@ from robot_stack.cli.run_folder import RUNS
 from robot_stack.disk.durable import disk_errors
 from robot_stack.hub.folder import names, receive, refuse_taken
 from robot_stack.hub.remote import client, download
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.names import check_name
@@ -28,7 +29,7 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
         if hub is None:
             raise ConfigError(
                 f"--folder {folder} has the episodes here already, must be --hub with --data; "
-                f"robot-stack data import {folder} --format lerobot --out {name}"
+                f"{command_line('data', 'import', str(folder), '--format', 'lerobot', '--out', name)}"
             )
         out = Path(name)
         refuse_taken(out)
@@ -39,7 +40,7 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
             if out.exists():
                 out.rmdir()
             draft.rename(out)
-        print(f"Next: robot-stack data import {out} --format lerobot --out EPISODES")
+        print(f"Next: {command_line('data', 'import', str(out), '--format', 'lerobot', '--out', 'EPISODES')}")
         return 0
     out = RUNS / check_name(name, "name")
     refuse_taken(out)

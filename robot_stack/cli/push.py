@@ -17,6 +17,7 @@ from robot_stack.hub.folder import CARD, gather, refuse_taken
 from robot_stack.hub.remote import client, upload
 from robot_stack.replay.outcome import Outcome
 from robot_stack.report.summary import build_summary
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.evaluation import read_evaluation
 from robot_stack.runs.paths import RunPaths
 
@@ -56,8 +57,9 @@ def run(
             gather(source, policy, about, out, package)
         if hub is None:
             read = CARD if data else f"{CARD} and run.yaml"
-            take = f"data import {out} --format lerobot --out EPISODES" if data else f"pull NAME --folder {out}"
-            print(f"Written: {out}; read its {read} before you give it away\nTaken with: robot-stack {take}")
+            import_it = ("data", "import", str(out), "--format", "lerobot", "--out", "EPISODES")
+            take = command_line(*import_it if data else ("pull", "NAME", "--folder", str(out)))
+            print(f"Written: {out}; read its {read} before you give it away\nTaken with: {take}")
             return 0
         print(f"Pushed: {upload(package, out, hub, 'dataset' if data else 'model', private=private)}")
     return 0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robot_stack.cli.run_folder import find_folder
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 
 
@@ -30,7 +31,7 @@ def run(names: Sequence[str], as_json: bool = False) -> int:
         print(f"Report: {page}")
     if comparison is not None:
         print(f"Side by side: {comparison}")
-    print(f"Next: open it, or robot-stack eval {names[0]}")
+    print(f"Next: open it, or {command_line('eval', names[0])}")
     return 0
 
 

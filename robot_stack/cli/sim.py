@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from robot_stack.config.cross import LEAST_DEMOS
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
+from robot_stack.processes.child import terminate_as_interrupt
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.processes.prepared_run import PreparedRun, free_address, prepared
 from robot_stack.processes.supervisor import ARM_LOST, Supervisor
@@ -140,7 +140,7 @@ def _run(dry_run: DryRun, beginning: Beginning) -> int:
     say.text(f"run {folder.name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {folder}")
     beginning.write(folder)
     try:
-        with prepared(dry_run.resolved, folder) as ready, _terminate_as_interrupt():
+        with prepared(dry_run.resolved, folder) as ready, terminate_as_interrupt():
             table = process_table(dry_run.resolved, folder)
             with _Window(table, ready, say) as window:
                 rows = [row for row in table if not row.window]
@@ -441,16 +441,6 @@ def _wait(processes: list[subprocess.Popen[bytes]], show: Callable[[], None] = l
     codes = [process.returncode for process in processes]
     if any(codes):
         raise StackError(f"evaluation ended with exit codes {codes}, must be 0; read the logs of the run")
-
-
-class _terminate_as_interrupt:
-    """Context in which SIGTERM stops the run like Ctrl-C does."""
-
-    def __enter__(self) -> None:
-        self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGTERM, self._before)
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:

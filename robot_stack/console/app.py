@@ -21,7 +21,7 @@ from robot_stack.console.browser.projector import Projector, followed
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
 from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, View, parse
 from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
-from robot_stack.console.web import BROWSER, HEADERS, STATIC, TYPES, PageFiles, guarded, refuse_host
+from robot_stack.console.web import BROWSER, STATIC, TYPES, PageFiles, guarded, refuse_host
 from robot_stack.types.errors import StackError
 
 HELLO_S = 5.0
@@ -84,13 +84,13 @@ class Pages:
     async def _episode_picture(self, request: Request) -> Response:
         jpeg = await asyncio.to_thread(self._picture, request.path_params["episode"])
         if jpeg is None:
-            return PlainTextResponse("there is no picture of this episode", 404, HEADERS)
-        return Response(jpeg, 200, HEADERS, "image/jpeg")
+            return PlainTextResponse("there is no picture of this episode", 404)
+        return Response(jpeg, 200, media_type="image/jpeg")
 
     async def _whole_report(self, _: Request) -> Response:
         if self._report is None or not self._report.is_file():
-            return PlainTextResponse("there is no report yet", 404, HEADERS)
-        return FileResponse(self._report, headers=HEADERS, media_type=TYPES[".html"])
+            return PlainTextResponse("there is no report yet", 404)
+        return FileResponse(self._report, media_type=TYPES[".html"])
 
     # one page --------------------------------------------------------------------------------------------------
     async def _socket(self, socket: WebSocket) -> None:

@@ -202,16 +202,23 @@ class Hub:
             await asyncio.sleep(LEAST_GAP_S)
 
     def _spread(self) -> None:
-        """Send all pages the parts that have changed, made into text once."""
+        """Send all pages the parts that have changed, made into text once, and each page who holds the lock."""
         with self._session.locked():
             there = versions(self._session.heard)
             changed = [name for name, version in there.items() if self._sent.get(name) != version]
             parts: dict[str, Any] = {name: self._session.part(name) for name in changed}
-            parts["now"] = self._session.now(time.monotonic_ns())
+            now = self._session.now(time.monotonic_ns())
+            holders = {name: self._session.operator_lock.holder(name) for name in self.pages}
         self._sent = there
-        texts = {name: json.dumps(part, allow_nan=False, separators=(",", ":")) for name, part in parts.items()}
+        texts = {name: _text(part) for name, part in parts.items()}
+        nows = {holder: _text({**now, "writer": holder}) for holder in set(holders.values())}
         self._texts |= texts
         for page in self.pages.values():
             for name, text in texts.items():
                 page.outbox.put_part(name, text)
+            page.outbox.put_part("now", nows[holders[page.name]])
             page.wake.set()
+
+
+def _text(part: Any) -> str:
+    return json.dumps(part, allow_nan=False, separators=(",", ":"))

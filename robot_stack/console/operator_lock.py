@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from robot_stack.console.messages import PageError
 
 PRESENT_NS = 800_000_000
 """A page that shows what it is sent says so many times a second; silent for longer, nobody looks at it."""
 KEPT_NS = 5_000_000_000
 """So long the lock is kept for a page that has gone, so that a reload does not lose it."""
+
+
+class Holder(StrEnum):
+    """Who holds the lock, as a page is told: whoever knows the name of a page can say hello in its place."""
+
+    YOU = "you"
+    ANOTHER = "another"
+    NOBODY = ""
 
 
 class OperatorLock:
@@ -23,6 +33,12 @@ class OperatorLock:
     def pages(self) -> int:
         """Return how many pages are open."""
         return len(self._heard_ns)
+
+    def holder(self, page: str) -> Holder:
+        """Return who holds the lock, from where a page stands."""
+        if not self.writer:
+            return Holder.NOBODY
+        return Holder.YOU if page == self.writer else Holder.ANOTHER
 
     def join(self, page: str, now_ns: int) -> None:
         """Add a page that has opened; it takes the lock if that is free, or was its own a moment ago."""

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Self
 
 import uvicorn
@@ -15,6 +16,8 @@ from starlette.applications import Starlette
 from robot_stack.console.access import is_local, split_address
 from robot_stack.console.app import Pages
 from robot_stack.console.banner import Banner
+from robot_stack.console.connections import BACKLOG, Connection, Crowd
+from robot_stack.console.web import headed
 from robot_stack.types.errors import RobotError
 
 MAX_MESSAGE_BYTES = 65_536
@@ -40,7 +43,7 @@ def listen(address: str, before: int = 0) -> socket.socket:
     for candidate in ports:
         try:
             return socket.create_server(
-                (host, candidate), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64
+                (host, candidate), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
             )
         except OSError as refused:
             error = refused
@@ -73,7 +76,9 @@ class AppServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                headed(app),
+                http=partial(Connection, crowd=Crowd()),  # type: ignore[arg-type]
+                backlog=BACKLOG,
                 lifespan="off",
                 log_level="warning",
                 access_log=False,

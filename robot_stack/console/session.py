@@ -206,8 +206,7 @@ class ConsoleSession:
 
     def now(self, now_ns: int) -> dict[str, Any]:
         """Return what changes all the time, as the page is sent it."""
-        here, lock = self.here(now_ns), self.operator_lock
-        return shown.now(self.heard, self.rights, now_ns, here=here, writer=lock.writer, pages=lock.pages)
+        return shown.now(self.heard, self.rights, now_ns, here=self.here(now_ns), pages=self.operator_lock.pages)
 
     def part(self, name: str) -> Any:
         """Return one of the parts in `shown.versions`."""

@@ -52,15 +52,14 @@ def welcome(run: ResolvedRun, rights: Rights, heard: Heard) -> dict[str, Any]:
     }
 
 
-def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, pages: int) -> dict[str, Any]:
-    """Return the part that changes all the time.
+def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, pages: int) -> dict[str, Any]:
+    """Return the part that changes all the time, without who holds the operator lock, which each page is told apart.
 
     Args:
         heard: Of the run.
         rights: Of a page.
         now_ns: On the monotonic clock.
         here: Whether a page's hand is on the arm.
-        writer: Page that holds the operator lock, or "".
         pages: How many are open.
     """
     words, on = estop_words(heard.facts)
@@ -78,7 +77,6 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
         "claim": _claim(heard, now_ns),
         "undo": _undo(heard, now_ns),
         "figures": [] if heard.stage is not None else [asdict(figure) for figure in figures(heard.facts, now_ns)],
-        "writer": writer,
         "pages": pages,
     }
 

@@ -7,8 +7,10 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from robot_stack.console.access import Gate
 from robot_stack.console.messages import PageError
@@ -21,6 +23,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+"""Of every answer that says nothing else itself."""
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 INDEX, PLAYER = "index.html", "player.html"
 JSON = "application/json"
@@ -40,6 +43,22 @@ def build_digest(folders: Sequence[Path] = (STATIC, BROWSER)) -> str:
     return digest.hexdigest()[:16]
 
 
+def headed(app: ASGIApp) -> ASGIApp:
+    """Return the application with `HEADERS` on every answer, those included that it gives of itself, as 404 and 500."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await app(scope, receive, send_headed)
+
+    return answer
+
+
 class PageFiles:
     """The files of a page: its index, and what that loads, from one or more folders.
 
@@ -49,40 +68,41 @@ class PageFiles:
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
+        there = [path for folder in reversed(folders) for path in folder.iterdir() if path.is_file()]
+        self._loaded = {path.name: path for path in there if path.suffix in TYPES and path.suffix != ".html"}
         self.build = build_digest(folders)
 
     def index(self) -> Response:
         """Return the page itself with the player in it; it is told the digest of its files."""
         text = (self._folders[0] / INDEX).read_text().replace("{{player}}", (BROWSER / PLAYER).read_text())
         text = text.replace("{{build}}", self.build)
-        return Response(text, 200, {**HEADERS, "X-Build": self.build}, TYPES[".html"])
+        return Response(text, 200, {"X-Build": self.build}, TYPES[".html"])
 
     def get(self, name: str) -> Response:
         """Return a file by its name; of a path, or of a name that is none of theirs, a refusal."""
-        for folder in self._folders:
-            path = folder / name
-            if path.parent == folder and path.suffix in TYPES and path.suffix != ".html" and path.is_file():
-                return FileResponse(path, headers={**HEADERS, "X-Build": self.build}, media_type=TYPES[path.suffix])
-        return PlainTextResponse("there is no such file", 404, HEADERS)
+        path = self._loaded.get(name)
+        if path is None:
+            return PlainTextResponse("there is no such file", 404)
+        return FileResponse(path, headers={"X-Build": self.build}, media_type=TYPES[path.suffix])
 
 
 def refuse_host(gate: Gate, request: Request) -> Response | None:
     """Return a refusal of a request for another host, or None."""
     why = gate.refuse_host(request.headers.get("host", ""))
-    return PlainTextResponse(why, 403, HEADERS) if why else None
+    return PlainTextResponse(why, 403) if why else None
 
 
 def refuse_token(gate: Gate, request: Request) -> Response | None:
     """Return a refusal of a request without the token, where one is asked for, or None."""
     token = request.headers.get("authorization", "").removeprefix("Bearer").strip()
     why = gate.refuse_token(token)
-    return PlainTextResponse(why, 401, HEADERS) if why else None
+    return PlainTextResponse(why, 401) if why else None
 
 
 def refuse_origin(gate: Gate, request: Request) -> Response | None:
     """Return a refusal of a request that a page of another origin makes, or None."""
     why = gate.refuse_origin(request.headers.get("origin"), request.headers.get("host", ""))
-    return PlainTextResponse(why, 403, HEADERS) if why else None
+    return PlainTextResponse(why, 403) if why else None
 
 
 def guarded(gate: Gate, handler: Handler) -> Handler:
@@ -97,9 +117,9 @@ def guarded(gate: Gate, handler: Handler) -> Handler:
         try:
             return await handler(request)
         except PageError as error:
-            return PlainTextResponse(str(error), 400, HEADERS)
+            return PlainTextResponse(str(error), 400)
         except StackError as error:
-            return PlainTextResponse(str(error), 409, HEADERS)
+            return PlainTextResponse(str(error), 409)
 
     return answer
 
@@ -127,4 +147,4 @@ def json_of(content: object) -> bytes:
 
 def json_answer(content: object) -> Response:
     """Return an answer in JSON."""
-    return Response(json_of(content), 200, HEADERS, JSON)
+    return Response(json_of(content), 200, media_type=JSON)

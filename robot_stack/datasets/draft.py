@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from robot_stack.disk.durable import sync_directory
+from robot_stack.disk.durable import refused_file, sync_directory
 from robot_stack.replay.durable import WriterLock
 from robot_stack.types.errors import StoreError
 
@@ -63,6 +63,6 @@ def _disk_words(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"writing {out} failed: {error.strerror or error} ({error.filename or 'no file named'}); free space, fix "
-            "permissions or choose another output folder; nothing was left there, and nothing else was changed"
+            f"writing {out} failed: {error.strerror or error} ({refused_file(error) or 'no file named'}); free space, "
+            "fix permissions or choose another output folder; nothing was left there, and nothing else was changed"
         ) from error

@@ -118,6 +118,12 @@ def write_json(path: Path, content: object) -> None:
     write_durable(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
+def refused_file(error: OSError) -> str:
+    """Return the file that the disk refused, or "" if the system named none; of a copy it is what was written."""
+    named = error.filename if error.filename2 is None else error.filename2
+    return "" if named is None else str(named)
+
+
 @contextmanager
 def disk_errors(doing: str) -> Iterator[None]:
     """Turn a full, failing or read-only disk into a StoreError that says what was not done."""
@@ -125,6 +131,6 @@ def disk_errors(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"{doing} failed: {error.strerror or error} ({error.filename or 'no file named'}); "
+            f"{doing} failed: {error.strerror or error} ({refused_file(error) or 'no file named'}); "
             "free space or fix permissions, what was flushed before is safe"
         ) from error

@@ -13,8 +13,8 @@ import os
 import platform
 import signal
 import struct
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 PR_SET_PDEATHSIG = 1
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -36,6 +36,16 @@ def end_in_peace() -> None:
     """Ignore further signals: a second Ctrl-C while the interpreter ends would make a clean end a death."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt as Ctrl-C does: whoever has started processes then ends them."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def take_priority(nice: int, realtime: int) -> None:

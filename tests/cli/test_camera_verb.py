@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -14,6 +19,7 @@ from robot_stack.config.files.library import config_root
 from robot_stack.sensing.likeness import read_reference
 from robot_stack.sensing.sheet import sheet
 
+WAIT_S = 60.0
 SIZES = "cameras.wrist.width_px=160", "cameras.wrist.height_px=120"
 
 
@@ -58,6 +64,35 @@ def test_a_camera_that_shows_nothing_says_why(
     monkeypatch.setattr(camera, "PATIENCE_S", 15.0)  # from its first word on, which may be that it is being opened
     assert command.main(words(root, "nowhere")) == 1
     assert "nowhere does not exist, must be a video or a folder of images" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_no_camera_process_stays_behind_one_that_is_killed(root: Path, how: signal.Signals) -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    verb = subprocess.Popen([sys.executable, "-m", "robot_stack.cli.main", *words(root, "nowhere")], cwd=root.parent)
+    try:
+        _until(lambda: _camera_processes(verb.pid), "a camera process")
+        served = _camera_processes(verb.pid)
+        verb.send_signal(how)
+        verb.wait(WAIT_S)
+        _until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in served), "its end")
+    finally:
+        verb.kill()
+        verb.wait()
+
+
+def _camera_processes(parent: int) -> list[int]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [
+        int(pid) for pid in children if b"robot_stack.nodes.camera.node" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def _until(fits: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not fits():
+        assert time.monotonic() < deadline_s, f"{what} not within {WAIT_S:g} s"
+        time.sleep(0.02)
 
 
 def test_a_simulated_camera_or_an_unknown_one_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,17 @@ def test_what_is_printed_for_the_cell_is_what_a_cell_takes(
     assert keys.keys() <= CellConfig.model_fields.keys()
     assert security_of(keys["learner_certs"], "actor") is not None
     assert printed.splitlines()[-1] == "Next: scp -rp ~/keys/set/actor ROBOT:~/keys/set/"
+
+
+def test_printed_commands_bear_a_space_in_the_folder_here_and_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert command.main(["certs", str(tmp_path / "my keys")]) == 0
+    *_, make, copy = capsys.readouterr().out.splitlines()
+    assert copy == "Next: scp -rp ~/'my keys/actor' ROBOT:~/'my keys/'"
+    remote = shlex.split(make)[2:]
+    assert remote == ["mkdir -p -m 700 ~/'my keys'"]  # which the shell of the robot's machine splits once more
 
 
 def test_printed_address_of_an_ipv6_host_is_what_a_cell_takes(

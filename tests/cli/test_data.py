@@ -129,6 +129,13 @@ def test_list_names_what_is_set_aside(there: Path, capsys: pytest.CaptureFixture
     assert re.search(r"000003-online-a0 +online +20 +2\.0 success +model +0%", out)
 
 
+def test_a_folder_with_a_space_is_one_word_of_the_next_command(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (there / "runs/monday").rename(there / "a week")
+    for word, following in (("list", "check"), ("show", "list")):
+        main(["data", word, "a week"])
+        assert f"robot-stack data {following} 'a week'" in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_check_says_what_is_wrong_and_fails(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = made_episode("000009-demo-a0")
     stamps = good.arrays["stamp_ns"] + 300_000_000 * (np.arange(21) > 5)
@@ -158,6 +165,7 @@ REFUSED: dict[str, str] = {
     "edit monday --out x --relabel 000000-demo-a0": r"--relabel is '000000-demo-a0', must be NAME=VALUE",
     "edit monday --out x --note a=1 --note a=2": "--note of a is given twice",
     "edit monday --out x --trim 000000-demo-a0=5": r"is '5', must be A:B",
+    f"edit monday --out x --trim 000000-demo-a0={5000 * '9'}:5": r"is '9{59}\.\.\., must be A:B",
     "edit monday --out x --trim 000000-demo-a0=5:99": r"is 5:99, must be two frames of 0:20",
     "edit monday --out x --discard 000000-demo-a0 --relabel 000000-demo-a0=success": "is relabelled and discarded",
     "edit monday --out runs --discard 000000-demo-a0": "output folder is runs, must not exist yet",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +18,7 @@ import pytest
 
 from robot_stack.cli.cell import doctor, own_cell
 from robot_stack.cli.cell.own_cell import Enter
-from robot_stack.cli.main import main
+from robot_stack.cli.main import VERBS, main
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
@@ -28,6 +30,15 @@ from robot_stack.workcell.checkup.operator import Reach
 from tests.nodes.cell_rig import START_S, wait_until
 
 RUN = load_run("peg_insert")
+
+
+def test_the_command_that_comes_once_all_is_well_is_whole() -> None:
+    typed = doctor._onward(load_run("fr3_table"), "fr3_table", ["cell.dds_domain=7"], Path("my cells"))
+    program, verb, *words = shlex.split(typed)
+    parser = argparse.ArgumentParser()
+    VERBS[verb].add(parser)
+    asked = parser.parse_args(words)
+    assert (program, asked.what, asked.name, asked.root) == ("robot-stack", "workspace", "fr3_table", Path("my cells"))
 
 
 def test_the_simulated_cell_is_fit_and_the_findings_are_json(tmp_path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -92,6 +93,11 @@ def test_ten_mistakes_give_ten_messages_with_place_and_way_out(tmp_path: Path) -
         ("a: !python/name:os.system x\n", "cart.yaml:1:4: a: tag !python/name:os.system is not known"),
         ("1: x\n", "cart.yaml:1:1: key is '1', must be text; put it in quotes"),
         ("a: !!int x\n", "cart.yaml:1:4: a: input should be int (got 'x')"),
+        ("? [a]\n: 1\n", "cart.yaml:1:3: key is a list, must be text; put it in quotes"),
+        ("# mine\n%YAML 1.1\n---\na: 010\n", "cart.yaml:2:1: line is '%YAML 1.1', must be no directive"),
+        (f"a: {40 * '['}{40 * ']'}\n", "cart.yaml:1:36: this is nested more than 32 levels deep, must be at most that"),
+        (f"a: {3000 * '['}\n", "cart.yaml:1:1: this is nested more than 32 levels deep, must be at most that"),
+        ('"a\\e]0;mine": !x 1\n', "cart.yaml:1:15: a\\x1b]0;mine: tag !x is not known"),
     ],
 )
 def test_a_file_that_is_no_plain_mapping_is_refused_with_its_place(text: str, message: str, tmp_path: Path) -> None:
@@ -108,6 +114,19 @@ def test_a_list_that_is_too_short_says_so(tmp_path: Path) -> None:
     assert errors("name: cart\nwheels: []\naxle_m: [0.1]\n", tmp_path) == [
         "cart.yaml:3:9: axle_m.1: the list ends before its value number 2; add it"
     ]
+
+
+def test_what_is_no_file_of_a_bearable_size_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "long.yaml").write_text(f"a: {1_000_000 * 'b'}")
+    for name, refusal in (
+        ("", ": this is a folder, must be a file; check its name"),
+        ("pipe.yaml", "pipe.yaml: this is a pipe or device, must be a file; check its name"),
+        ("/dev/zero", "/dev/zero: this is a pipe or device, must be a file; check its name"),
+        ("long.yaml", "long.yaml: file has more than 1000000 characters, must have at most that; is it the right one?"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(refusal)):
+            load(tmp_path / name, Cart)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

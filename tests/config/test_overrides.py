@@ -36,6 +36,23 @@ def test_a_value_remembers_the_argument_it_came_from() -> None:
     assert node.mark.origin == "--set inner.x=2"
 
 
+@pytest.mark.parametrize(
+    ("override", "refusal"),
+    [
+        (f"inner.x={3000 * '['}", "this is nested more than 32 levels deep, must be at most that; write it flatter"),
+        (f"inner.x={40 * '['}{40 * ']'}", "this is nested more than 32 levels deep"),
+        (".".join(3000 * "a") + "=1", "key has 3000 parts, must have at most 32"),
+        ("inner.\x1b[2Jx=!y 1", r"--set inner.\x1b[2Jx=!y 1: inner.\x1b[2Jx: tag !y is not known"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_line_that_a_terminal_bears(override: str, refusal: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        apply_overrides(tree(), [override])
+    assert refusal in str(refused.value)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 1000
+
+
 def test_the_last_of_two_overrides_wins() -> None:
     assert apply_overrides(tree(), ["inner.x=2", "inner.x=3"]).plain() == {"inner": {"x": 3}, "points": (1,)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import time
@@ -19,11 +20,12 @@ pytest.importorskip("websockets", reason="no WebSockets on this machine: pip ins
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from robot_stack.console import hub
+from robot_stack.console import hub, web
 from robot_stack.console.access import read_port, write_address
 from robot_stack.console.app import MAX_BAD
 from robot_stack.console.hub import IMAGE_HEAD
 from robot_stack.console.serving import MAX_MESSAGE_BYTES, listen
+from robot_stack.console.web import HEADERS
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from tests.console.page_rig import hello, served
@@ -104,6 +106,10 @@ def get(url: str, path: str = "", **headers: str) -> tuple[int, str, dict]:
         return error.code, error.read().decode(errors="replace"), dict(error.headers)
 
 
+def lowered(headers: dict) -> set[tuple[str, str]]:
+    return {(name.lower(), value) for name, value in headers.items()}
+
+
 @pytest.fixture
 def url(cell):
     with served(cell) as address:
@@ -116,7 +122,7 @@ def test_a_page_is_welcomed_and_shown_everything(cell, url):
         welcome = page.until(lambda message: message["k"] == "welcome", "a welcome")
         assert welcome["rights"]["drive"] is True
         assert welcome["keys"]["hold"] == "esc"
-        page.shows(lambda now: now["banner"]["mode"] == "policy" and now["writer"] == "a", "the banner")
+        page.shows(lambda now: now["banner"]["mode"] == "policy" and now["writer"] == "you", "the banner")
         assert set(page.parts) == {"now", "episodes", "curve", "learning", "log"}
 
 
@@ -152,7 +158,7 @@ def standing_still(monkeypatch, page):
 
 def test_after_a_stall_only_hold_and_stop_are_obeyed(cell, url, monkeypatch):
     with tab(url) as page:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         with standing_still(monkeypatch, page):
             page.say(k="press", what="stop")
             page.shows(lambda _: cell.done.pressed == ["stop"], "the stop")
@@ -161,7 +167,7 @@ def test_after_a_stall_only_hold_and_stop_are_obeyed(cell, url, monkeypatch):
 
 def test_after_a_stall_a_page_is_obeyed_again_once_it_shows_the_present(cell, url, monkeypatch):
     with tab(url) as page:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         with standing_still(monkeypatch, page):
             pass
         shown = []
@@ -178,7 +184,7 @@ def test_commands_are_done_and_refusals_told(cell, url):
         second.say(k="press", what="arm")
         second.told("this page watches, must be the operator's")
         second.say(k="sit")
-        second.shows(lambda now: now["writer"] == "b", "the desk")
+        second.shows(lambda now: now["writer"] == "you", "the desk")
         second.say(k="press", what="arm")
         first.say(k="press", what="reset_done")
         first.told("this page watches")
@@ -191,7 +197,7 @@ def test_commands_are_done_and_refusals_told(cell, url):
 
 def test_a_hand_at_a_page_that_vanishes_is_gone(cell, url):
     with tab(url) as page:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         page.say(k="move", t_ms=1.0, axes=[0.0] * 6, pressed=["deadman"], live=True)
         page.shows(lambda _: cell.done.driving, "the hand")
         page.socket.socket.shutdown(socket.SHUT_RDWR)  # no goodbye
@@ -231,7 +237,7 @@ def test_bad_messages_get_a_sentence_and_the_page_goes_on(cell, url, raw, words)
 
 def test_a_message_that_would_fill_the_memory_closes_the_page(cell, url):
     with tab(url) as page:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         page.socket.send("x" * (MAX_MESSAGE_BYTES + 1))
         assert page.closed() == 1009
     assert cell.done.pressed == []
@@ -255,7 +261,7 @@ def test_a_flood_is_dropped_and_the_others_are_served(cell, url):
 
 def test_a_page_that_says_too_much_is_shown_the_present_and_may_hold_all_the_same(cell, url):
     with tab(url) as page:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         for _ in range(3):
             for number in range(300):
                 page.say(k="move", t_ms=number, axes=[0] * 6, pressed=[], live=True)
@@ -308,7 +314,7 @@ def test_beyond_this_machine_nothing_is_told_without_the_token(cell, tmp_path):
         with tab(url) as page:
             page.told("token is missing")
         with tab(url, token=TOKEN) as page:
-            page.shows(lambda now: now["writer"] == "a", "the desk")
+            page.shows(lambda now: now["writer"] == "you", "the desk")
         assert get(url, "picture/e")[0] == 401
         assert get(url, "picture/e", Authorization=f"Bearer {TOKEN}")[0] == 200
         assert get(url, "report", Authorization=f"Bearer {TOKEN}")[0] == 404, "there is none yet"
@@ -340,15 +346,50 @@ def test_files_are_served_and_nothing_else_is(url):
     assert get(url, "picture/..%2f..%2fsecret")[0] == 404
 
 
+@pytest.mark.parametrize(
+    "path", ["", "static/main.js", "static/" + 300 * "a" + ".js", "nothing", "picture/" + 300 * "a"]
+)
+def test_every_answer_has_the_headers_that_keep_other_pages_out(url, path):
+    status, _, headers = get(url, path)
+    assert status in (200, 404)
+    assert lowered(HEADERS) <= lowered(headers)
+
+
+def test_answers_of_the_server_itself_have_them_too(cell, monkeypatch):
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(web.PageFiles, "index", fail)
+    with served(cell) as url:
+        for method, path, status in (
+            ("GET", "", 500),
+            ("DELETE", "static/main.js", 405),
+            ("GET", "static/main.js/", 307),
+        ):
+            asked = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=WAIT_S)
+            asked.request(method, f"/{path}")
+            answer = asked.getresponse()
+            assert answer.status == status
+            assert lowered(HEADERS) <= lowered(dict(answer.getheaders()))
+            asked.close()
+
+
 def test_a_page_that_is_opened_again_replaces_its_old_self_and_keeps_the_desk(cell, url):
     with tab(url) as old:
-        old.shows(lambda now: now["writer"] == "a", "the desk")
+        old.shows(lambda now: now["writer"] == "you", "the desk")
         with tab(url) as new:
-            new.shows(lambda now: now["writer"] == "a" and now["pages"] == 1, "the desk")
+            new.shows(lambda now: now["writer"] == "you" and now["pages"] == 1, "the desk")
             old.told("has been opened again")
             assert old.closed() == 4409
             new.say(k="press", what="hold")
             new.shows(lambda _: cell.done.pressed == ["hold"], "the key")
+
+
+def test_a_page_that_watches_is_not_told_the_name_by_which_it_could_take_the_lock(url):
+    with tab(url, page="the-operators-own") as first, tab(url, page="b") as second:
+        first.shows(lambda now: now["writer"] == "you" and now["pages"] == 2, "the desk")
+        second.shows(lambda now: now["writer"] == "another" and now["pages"] == 2, "both pages")
+        assert "the-operators-own" not in json.dumps(second.parts)
 
 
 def test_too_many_pages_are_refused(url, monkeypatch):
@@ -362,7 +403,7 @@ def test_too_many_pages_are_refused(url, monkeypatch):
 def test_a_page_that_shows_nothing_is_sent_little_and_then_the_newest(cell, url):
     image = np.zeros((64, 64, 3), np.uint8)
     with tab(url) as page:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         for number in range(60):
             cell.frame("wrist", image, bytes([number]) * 9)
             cell.mode(Mode.HOLD, f"reason {number}")
@@ -397,7 +438,7 @@ def test_a_fault_in_what_is_sent_to_the_pages_ends_the_server_and_is_told(cell, 
         raise ZeroDivisionError("a figure of a page")
 
     with served(cell) as url, tab(url) as page:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         server = cell.server
         assert server is not None
         server.check()

@@ -180,7 +180,7 @@ def test_episodes_are_told_to_nobody_without_the_token(recorded_cell):
 
 def test_one_is_read_at_a_time_and_the_live_view_waits_for_none(recorded_cell, held):
     with served(recorded_cell) as url, tab(url) as page, ThreadPoolExecutor(4) as askers:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         names = (DEMO, HELPED, ALONE, DEMO)
         asked = [askers.submit(fetch, url, f"api/episodes/{name}") for name in names]
         assert held.begun.wait(20.0)
@@ -208,7 +208,7 @@ def test_more_than_a_few_that_wait_are_refused(recorded_cell, held, monkeypatch)
 
 def test_nothing_is_read_for_a_page_that_has_closed_it_again(recorded_cell, held):
     with served(recorded_cell) as url, tab(url) as page, ThreadPoolExecutor(2) as askers:
-        page.shows(lambda now: now["writer"] == "a", "the desk")
+        page.shows(lambda now: now["writer"] == "you", "the desk")
         first = askers.submit(fetch, url, f"api/episodes/{HELPED}")
         assert held.begun.wait(20.0)
         host = url.removeprefix("http://").partition("/")[0]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,18 @@ from robot_stack.datasets.summary import summarize
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from tests.datasets.data_rig import assert_same_episode, contents, label, made_episode, made_spec, write_folder
+
+
+def test_a_full_disk_is_said_by_the_file_that_has_no_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = write_folder(tmp_path / "1", [made_episode("e")])
+
+    def fill(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source), None, str(target))  # as copyfile does
+
+    monkeypatch.setattr(shutil, "copyfile", fill)
+    with pytest.raises(StoreError, match="No space left on device") as refused:
+        edit(view, tmp_path / "copy", Changes(notes={"e": "kept"}), now_unix_s=0.0)
+    assert str(view.root) not in str(refused.value)
 
 
 def test_merged_folder_holds_the_episodes_and_labels_of_all(tmp_path: Path) -> None:

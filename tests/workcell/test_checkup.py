@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from robot_stack.workcell.checkup import finding, graph, host, operator, streams
 from robot_stack.workcell.checkup.operator import Reach
 from robot_stack.workcell.qos import Qos
 
+LOGS = Path("runs/doctor/bench/log")
 RUN = load_run("peg_insert")
 ARM = RUN.arms["fr3"]
 MS = 1_000_000
@@ -45,17 +47,17 @@ def camera(rate_hz: float = 30.0, age_ms: float = 40.0, **fields):
         (camera(age_ms=200), Level.FAIL, "must be below 150 ms"),
         (camera(frozen="90 identical images in 3.0 s"), Level.FAIL, "frozen: 90 identical images"),
         (camera(brightness=3.0), Level.WARN, "dark; is the cap on"),
-        (streams.CameraStream(), Level.FAIL, "no image; read log/camera_wrist.log"),
+        (streams.CameraStream(), Level.FAIL, "no image; read runs/doctor/bench/log/camera_wrist.log"),
         (filled(streams.CameraStream(), rate_hz=30, age_ms=2000, start_ns=MS), Level.FAIL, "stamps are not set"),
     ],
 )
 def test_a_camera(stream, level, words) -> None:
-    found = streams.judge_camera("wrist", stream, RUN.cameras["wrist"])
+    found = streams.judge_camera("wrist", stream, RUN.cameras["wrist"], LOGS)
     assert (found.level, words in found.text) == (level, True), found
 
 
 def test_a_slow_camera_at_a_port_is_not_the_computers_fault() -> None:
-    found = streams.judge_camera("wrist", camera(rate_hz=11.2), load_run("fr3_table").cameras["wrist"])
+    found = streams.judge_camera("wrist", camera(rate_hz=11.2), load_run("fr3_table").cameras["wrist"], LOGS)
     assert "slow USB port" in found.text
 
 
@@ -75,7 +77,7 @@ def state(x: float = 0.5, fault: str = "") -> RobotState:
 
 
 def test_a_robot_that_is_well_is_ok_in_two_lines() -> None:
-    found = streams.judge_state(filled(streams.Stream(), rate_hz=100), state(), "", RUN, ARM)
+    found = streams.judge_state(filled(streams.Stream(), rate_hz=100), state(), "", RUN, ARM, LOGS)
     assert [each.level for each in found] == [Level.OK, Level.OK]
 
 
@@ -89,19 +91,21 @@ def test_a_robot_that_is_well_is_ok_in_two_lines() -> None:
     ],
 )
 def test_an_ill_robot_is_named(rate_hz, age_ms, x, fault, level, words) -> None:
-    found = streams.judge_state(filled(streams.Stream(), rate_hz=rate_hz, age_ms=age_ms), state(x), fault, RUN, ARM)
+    found = streams.judge_state(
+        filled(streams.Stream(), rate_hz=rate_hz, age_ms=age_ms), state(x), fault, RUN, ARM, LOGS
+    )
     assert [each.level for each in found if words in each.text] == [level], found
 
 
 def test_a_slow_robot_is_still_somewhere() -> None:
-    slow, place = streams.judge_state(filled(streams.Stream(), rate_hz=5), state(), "", RUN, ARM)
+    slow, place = streams.judge_state(filled(streams.Stream(), rate_hz=5), state(), "", RUN, ARM, LOGS)
     assert (slow.level, place.check, place.level) == (Level.WARN, "workspace", Level.OK)
 
 
 def test_a_silent_robot_fails() -> None:
-    (found,) = streams.judge_state(streams.Stream(), None, "", RUN, ARM)
+    (found,) = streams.judge_state(streams.Stream(), None, "", RUN, ARM, LOGS)
     assert found.level is Level.FAIL
-    assert "no state; read log/robot.log" in found.text
+    assert "no state; read runs/doctor/bench/log/robot.log" in found.text
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_a_silent_robot_fails() -> None:
     ],
 )
 def test_the_safety_process(mode, rate_hz, level) -> None:
-    assert streams.judge_safety(filled(streams.Stream(), rate_hz=rate_hz), mode, RUN).level is level
+    assert streams.judge_safety(filled(streams.Stream(), rate_hz=rate_hz), mode, RUN, LOGS).level is level
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ def test_the_safety_process(mode, rate_hz, level) -> None:
 )
 def test_a_device_at_rest(rest, deadman, rate_hz, level, words) -> None:
     stream = filled(streams.Stream(), rate_hz=rate_hz)
-    found = streams.judge_teleop(stream, rest, deadman=deadman, config=RUN.teleop)
+    found = streams.judge_teleop(stream, rest, LOGS, deadman=deadman, config=RUN.teleop)
     assert (found.level, words in found.text) == (level, True), found
 
 
@@ -222,12 +226,14 @@ def test_frames_that_nobody_publishes_are_named_where_anybody_publishes_one() ->
 
 def test_nodes_without_life_or_not_active_are_named() -> None:
     active, broken = Heard(stage=Stage.ACTIVE), Heard(stage=Stage.UNCONFIGURED, reason="no such device")
-    found = graph.judge_nodes(["robot", "camera", "teleop"], {"robot", "camera"}, {"robot": active, "camera": broken})
+    found = graph.judge_nodes(
+        ["robot", "camera", "teleop"], {"robot", "camera"}, {"robot": active, "camera": broken}, LOGS
+    )
     assert [each.text for each in found] == [
         "camera is not active: unconfigured: no such device",
-        "teleop gives no sign of life; read log/teleop.log",
+        "teleop gives no sign of life; read runs/doctor/bench/log/teleop.log",
     ]
-    assert graph.judge_nodes(["robot"], {"robot"}, {"robot": active})[0].level is Level.OK
+    assert graph.judge_nodes(["robot"], {"robot"}, {"robot": active}, LOGS)[0].level is Level.OK
 
 
 @pytest.mark.parametrize(
@@ -345,8 +351,8 @@ def test_the_table_is_aligned_and_its_last_line_says_what_to_do() -> None:
 
 def test_a_node_that_nothing_is_heard_of_says_how_it_failed_where_that_is_known() -> None:
     failures = {"camera_wrist": "camera_wrist ended with exit code 1: no such device"}
-    told = graph.judge_nodes(["camera_wrist", "camera_front"], [], {}, failures)
+    told = graph.judge_nodes(["camera_wrist", "camera_front"], [], {}, LOGS, failures)
     assert [each.text for each in told] == [
         "camera_wrist ended with exit code 1: no such device",
-        "camera_front gives no sign of life; read log/camera_front.log",
+        "camera_front gives no sign of life; read runs/doctor/bench/log/camera_front.log",
     ]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from robot_stack.config.camera import Roi
-from robot_stack.config.files.library import search_path
+from robot_stack.config.files.library import config_root, search_path
 from robot_stack.config.resolve import load_run
+from robot_stack.disk.durable import write_durable
+from robot_stack.disk.lock import take_lock
 from robot_stack.types.errors import ConfigError
+from robot_stack.workcell.setup import own_files
 from robot_stack.workcell.setup.choices import Choices
 from robot_stack.workcell.setup.own_files import check_together, write_together
 from robot_stack.workcell.setup.plan import PlannedCamera, PlannedCell, PlannedPort, texts_of
@@ -67,6 +72,45 @@ def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "hardware_configs").write_text("a file in the folder's place")
     with pytest.raises(ConfigError, match="cannot be written"):
         write_together(texts_of(planned(), search_path()))
+
+
+def test_of_two_that_write_one_name_the_second_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    write_together(texts_of(planned(), search_path()))
+    before = {path: path.read_text() for path in tmp_path.rglob("*.yaml")}
+    with pytest.raises(ConfigError, match="name 'bench' is taken by"):
+        write_together({key: "other: text\n" for key in texts_of(planned(), (config_root(),))})
+    assert {path: path.read_text() for path in tmp_path.rglob("*.yaml")} == before
+
+
+def test_one_process_at_a_time_writes_into_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "hardware_configs").mkdir()
+    texts = texts_of(planned(), search_path())
+    held = take_lock(tmp_path / "hardware_configs/.lock", ConfigError)
+    with pytest.raises(ConfigError, match=f"being written by process {os.getpid()}, must be by one at a time"):
+        write_together(texts)
+    os.close(held)
+    assert not list(tmp_path.rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("full_after", [0, 2, 4])
+def test_a_full_disk_is_said_by_the_file_and_leaves_no_half_a_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_after: int
+) -> None:
+    written: list[Path] = []
+
+    def fill(path: Path, text: str) -> None:
+        if len(written) == full_after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # by write(2), which knows no name
+        written.append(path)
+        write_durable(path, text)
+
+    texts = texts_of(planned(), search_path())
+    monkeypatch.setattr(own_files, "write_durable", fill)
+    with pytest.raises(ConfigError, match=r"hardware_configs/\w+/[\w.]+ cannot be written \(No space left on device\)"):
+        write_together(texts)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "hardware_configs/.lock"]
+    monkeypatch.setattr(own_files, "write_durable", write_durable)
+    assert len(write_together(texts)) == len(texts)
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from robot_stack.cli.cell.own_cell import say
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.processes.child import die_with_parent, terminate_as_interrupt
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.runs.paths import RunPaths
 from robot_stack.sensing.framing import Framing
@@ -38,7 +39,7 @@ def run(
     resolved = load_run(name, overrides, root)
     config = _camera(resolved, camera)
     say(f"waiting for camera {camera}, at most {PATIENCE_S:g} s once its process has started")
-    with tempfile.TemporaryDirectory() as folder:
+    with terminate_as_interrupt(), tempfile.TemporaryDirectory() as folder:
         said = _photograph(resolved, camera, Path(folder))
         if not (Path(folder) / LAST).exists():
             if said:
@@ -61,9 +62,9 @@ def _camera(resolved: ResolvedRun, camera: str) -> CameraConfig:
 def _photograph(resolved: ResolvedRun, camera: str, folder: Path) -> str:
     """Run the camera's process until its pictures are there; return what it said."""
     with prepared(resolved, folder / "run") as ready, (folder / "said").open("w+") as said:
-        where = ["--run", str(RunPaths(ready.folder).resolved)]
-        command = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where, "--camera", camera]
-        with subprocess.Popen([*command, "--pictures", str(folder)], env=ready.environment, stderr=said) as process:
+        words = ["--run", str(RunPaths(ready.folder).resolved), "--camera", camera, "--pictures", str(folder)]
+        command = [sys.executable, "-m", "robot_stack.nodes.camera.node", *words]
+        with subprocess.Popen(command, env=ready.environment, stderr=said, preexec_fn=die_with_parent) as process:
             try:
                 begun_s = time.monotonic()
                 while not (folder / LAST).exists() and process.poll() is None:

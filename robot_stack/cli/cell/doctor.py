@@ -82,17 +82,24 @@ def run(
     if findings[0].level is not Level.FAIL:
         place = folder if folder is not None else RUNS / "doctor" / resolved.name
         with own_cell(resolved, place, running=folder is not None) as cell:
-            findings += _examine(resolved, cell, seconds, Enter.on_terminal() if not dry else None)
+            findings += _examine(resolved, cell, seconds, Enter.on_terminal() if not dry else None, RunPaths(place).log)
     if move:
         findings += _first_motion(resolved, findings, dry=dry)
     again = command_line("doctor", name, overrides=overrides, root=root)
-    onward = command_line(*(("sim",) if resolved.simulated else ("calibrate", name)), root=root)
+    onward = _onward(resolved, name if folder is None else resolved.run.cell, overrides, root)
     if as_json:
         print(json.dumps({"cell": resolved.run.cell, "findings": finding.plain(findings)}, indent=2))
     else:
         print(finding.table(findings))
         print(finding.closing(findings, again, onward))
     return finding.exit_code(findings)
+
+
+def _onward(resolved: ResolvedRun, name: str, overrides: Sequence[str], root: Path | None) -> str:
+    """Return the command that comes once nothing fails."""
+    if resolved.simulated:
+        return command_line("sim", root=root)
+    return command_line("calibrate", "workspace", name, overrides=overrides, root=root)
 
 
 def ros_finding(resolved: ResolvedRun) -> Finding:
@@ -124,7 +131,7 @@ def _learner(resolved: ResolvedRun) -> list[Finding]:
     return [finding.ok("learner", f"{address} answers: {status.phase}")]
 
 
-def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Enter | None) -> list[Finding]:
+def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Enter | None, logs: Path) -> list[Finding]:
     from robot_stack.nodes.tools.doctor import DoctorNode, commands, may_be_empty, round_trips
     from robot_stack.nodes.tools.listening import listening
 
@@ -135,7 +142,7 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
         say(f"waiting for {', '.join(names)}")
         here.listen(START_S + DEVICES_S, _Settled(node, cell))
         if cell.ending():
-            return _not_started(resolved, here, cell)
+            return _not_started(resolved, here, cell, logs)
         if missing := node.missing():
             say(f"nothing is heard of {', '.join(missing)}: all else is looked at briefly, and nobody is asked")
             seconds, enter = min(seconds, BRIEF_S), None
@@ -148,7 +155,7 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
         synchronised, error_s = host.clock_synchronised()
         findings = [
             *host.judge_load(here.starved_s),
-            *graph.judge_nodes(names, list(node.beats), node.stages, cell.failures),
+            *graph.judge_nodes(names, list(node.beats), node.stages, logs, cell.failures),
             host.judge_round_trip(*trips),
             host.judge_clock(node.offsets_s, synchronised=synchronised, error_s=error_s, alone=alone),
             *graph.judge_graph(
@@ -160,7 +167,10 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
                 [frame for robot in resolved.robots.values() for frame in (robot.base_frame, robot.tcp_frame)],
                 node.frames,
             ),
-            *(streams.judge_camera(each, node.cameras[each], camera) for each, camera in resolved.cameras.items()),
+            *(
+                streams.judge_camera(each, node.cameras[each], camera, logs)
+                for each, camera in resolved.cameras.items()
+            ),
         ]
         for name, said in node.handshakes.items():
             findings += judge_handshake(resolved, name, said)
@@ -168,9 +178,9 @@ def _examine(resolved: ResolvedRun, cell: CellWatch, seconds: float, enter: Ente
             heard = node.arms[name]
             rest = streams.axis_means(list(heard.twists))
             findings += [
-                *streams.judge_state(heard.states, heard.state, heard.fault, resolved, arm),
-                streams.judge_safety(heard.decisions, node.mode, resolved),
-                streams.judge_teleop(heard.samples, rest, deadman=heard.deadman, config=arm.teleop),
+                *streams.judge_state(heard.states, heard.state, heard.fault, resolved, arm, logs),
+                streams.judge_safety(heard.decisions, node.mode, resolved, logs),
+                streams.judge_teleop(heard.samples, rest, logs, deadman=heard.deadman, config=arm.teleop),
             ]
         findings += [finding.fail("message", f"{topic}: {text}") for topic, text in node.refused.items()]
         return findings + _with_person(resolved, here, enter, missing)
@@ -288,7 +298,7 @@ def _request(here: Listening[DoctorNode], name: str) -> str:
     return request(here, name)
 
 
-def _not_started(resolved: ResolvedRun, here: Listening[DoctorNode], cell: CellWatch) -> list[Finding]:
+def _not_started(resolved: ResolvedRun, here: Listening[DoctorNode], cell: CellWatch, logs: Path) -> list[Finding]:
     """Return all that is missing beside a process that has failed, so that it is mended at once.
 
     That is every other process that fails or says nothing, and every camera, arm and device that is not heard of
@@ -299,15 +309,15 @@ def _not_started(resolved: ResolvedRun, here: Listening[DoctorNode], cell: CellW
     dead = cell.failures
     return [
         *(finding.fail("node", how) for how in list(dead.values()) or [cell.ending()]),
-        *graph.judge_silent([name for name in node.silent() if name in cell.alive() and name not in dead]),
-        *(streams.judge_camera(each, node.cameras[each], resolved.cameras[each]) for each in node.blind(dead)),
+        *graph.judge_silent([name for name in node.silent() if name in cell.alive() and name not in dead], logs),
+        *(streams.judge_camera(each, node.cameras[each], resolved.cameras[each], logs) for each in node.blind(dead)),
         *(
             each
             for name in node.still(dead)
-            for each in streams.judge_state(node.arms[name].states, None, None, resolved, resolved.arms[name])
+            for each in streams.judge_state(node.arms[name].states, None, None, resolved, resolved.arms[name], logs)
         ),
         *(
-            streams.judge_teleop(node.arms[name].samples, {}, deadman=False, config=resolved.arms[name].teleop)
+            streams.judge_teleop(node.arms[name].samples, {}, logs, deadman=False, config=resolved.arms[name].teleop)
             for name in node.untold(dead)
         ),
     ]

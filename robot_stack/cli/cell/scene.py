@@ -10,6 +10,7 @@ from robot_stack.cli.run_folder import find_folder
 from robot_stack.config.resolve import load_resolved
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.table import namespace_of
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 
@@ -47,5 +48,5 @@ def run(name: str, port: int = PORT) -> int:
         finally:
             address.unlink(missing_ok=True)
             view.close()
-    print(f"Next: robot-stack data view {name}")
+    print(f"Next: {command_line('data', 'view', name)}")
     return 0

@@ -12,6 +12,7 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.datasets.new_store import NewStore
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.replay.layout import StorePaths
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
 
@@ -71,7 +72,7 @@ def written(out: Path, stores: Sequence[NewStore]) -> Said:
     lines = [f"FAIL left out {episode_id}: {why}" for episode_id, why in left_out.items()]
     lines.append(f"{out}: {count} episodes; what they were made from is unchanged")
     following = out if len(stores) == 1 else out / stores[0].root.name
-    lines.append(f"Next: robot-stack data list {following}")
+    lines.append(f"Next: {command_line('data', 'list', str(following))}")
     return Said(document={"folder": str(out), "episodes": count, "left_out": left_out}, lines=lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 
 from robot_stack.cli.data.common import Said, find_data, written
 from robot_stack.cli.run_folder import RUNS, say_progress
@@ -18,6 +19,7 @@ from robot_stack.datasets.rerun_files import SUFFIX as RECORDING
 from robot_stack.datasets.rerun_files import export_rerun
 from robot_stack.datasets.summary import select
 from robot_stack.replay.outcome import Outcome
+from robot_stack.runs.beginning import command_line
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.transition import EpisodeKind
 
@@ -49,13 +51,11 @@ def data_export(
     if format == "mcap":
         count = export_mcap(view, chosen, out, on_episode=_say)
         lines = [f"{out}: {len(chosen)} episodes, {count} messages"]
-        lines.append(
-            f"Next: robot-stack data import {out} --format mcap --out FOLDER, or ros2 bag info {out}/*{SUFFIX}"
-        )
+        lines.append(f"Next: {_import(out, 'mcap')}, or ros2 bag info {quote(str(out))}/*{SUFFIX}")
         return Said(document={"folder": str(out), "episodes": len(chosen), "messages": count}, lines=lines)
     if format == "rerun":
         size = export_rerun(view, chosen, out, on_episode=_say)
-        lines = [f"{out}: {len(chosen)} episodes, {size / 1e6:.1f} MB", f"Next: rerun {out}/*{RECORDING}"]
+        lines = [f"{out}: {len(chosen)} episodes, {size / 1e6:.1f} MB", f"Next: rerun {quote(str(out))}/*{RECORDING}"]
         return Said(document={"folder": str(out), "episodes": len(chosen), "bytes": size}, lines=lines)
     worth = measure_advantages(view, chosen, scores) if advantage else None
     chosen = chosen if worth is None else list(worth.episodes)
@@ -71,8 +71,12 @@ def data_export(
         f"percentile, {error['max']:.0f} at most (PSNR {error['psnr_db']:.1f} dB)"
         for camera, error in exported.image_errors.items()
     ]
-    lines.append(f"Next: robot-stack data import {out} --format lerobot --out FOLDER, or open it with LeRobot")
+    lines.append(f"Next: {_import(out, 'lerobot')}, or open it with LeRobot")
     return Said(document={"folder": str(out), **asdict(exported)}, lines=lines)
+
+
+def _import(out: Path, format: str) -> str:
+    return command_line("data", "import", str(out), "--format", format, "--out", "FOLDER")
 
 
 def data_import(folder: Path, out: Path, format: str, like: str | None) -> Said:

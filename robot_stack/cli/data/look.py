@@ -10,6 +10,7 @@ from robot_stack.cli.data.common import Said, find_data
 from robot_stack.datasets.check import Report, check, check_episode
 from robot_stack.datasets.store_view import StoreView, broken
 from robot_stack.datasets.summary import line_of, summarize, totals
+from robot_stack.runs.beginning import command_line
 from robot_stack.types.errors import StoreError
 from robot_stack.types.finding import Level
 
@@ -38,7 +39,7 @@ def data_list(name: str) -> Said:
     lines += [f"FAIL quarantined {each}: {why}" for each, why in view.quarantined.items()]
     lines += [f"warn unfinished {each}" for each in view.unfinished]
     lines += [f"{len(found)} episodes, {sum(line.steps for line in found)} steps"]
-    return Said(document=document, lines=[*lines, f"Next: robot-stack data check {name}"])
+    return Said(document=document, lines=[*lines, f"Next: {command_line('data', 'check', name)}"])
 
 
 def data_show(name: str, episode: str | None) -> Said:
@@ -77,7 +78,7 @@ def data_show(name: str, episode: str | None) -> Said:
         for kind, each in counts.items()
     ]
     lines += [f"  FAIL {each}: {why}" for each, why in {**bad, **view.quarantined}.items()]
-    return Said(document=document, lines=[*lines, f"Next: robot-stack data list {name}"])
+    return Said(document=document, lines=[*lines, f"Next: {command_line('data', 'list', name)}"])
 
 
 def _show_episode(view: StoreView, name: str, episode_id: str) -> Said:
@@ -105,7 +106,7 @@ def _show_episode(view: StoreView, name: str, episode_id: str) -> Said:
     lines += [f"  note {line.note}"] if line.note else []
     lines += [f"  {key} {rows.dtype} {rows.shape}" for key, rows in stored.arrays.items()]
     lines += [f"  {finding.level.value} {finding.check}: {finding.sentence}" for finding in findings]
-    return Said(document=document, lines=[*lines, f"Next: robot-stack data check {name}"])
+    return Said(document=document, lines=[*lines, f"Next: {command_line('data', 'check', name)}"])
 
 
 def data_check(name: str) -> Said:
@@ -122,7 +123,8 @@ def data_check(name: str) -> Said:
     lines = [f"{finding.level.value} {finding.check}: {finding.sentence}" for finding in report.findings]
     lines += _quality_lines(report)
     lines.append(f"{report.episodes} episodes checked: {failed} failed, {len(report.findings) - failed} warned")
-    following = f"robot-stack data edit {name} --out FOLDER --discard EPISODE" if report.findings else "nothing to mend"
+    mending = command_line("data", "edit", name, "--out", "FOLDER", "--discard", "EPISODE")
+    following = mending if report.findings else "nothing to mend"
     return Said(document=document, lines=[*lines, f"Next: {following}"], code=1 if failed else 0)
 
 

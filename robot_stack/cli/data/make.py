@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from robot_stack.cli.data.common import Said, find_data, number, pairs, written
+from robot_stack.config.files.mistake import shown
 from robot_stack.datasets.edit import Changes, by_field, by_share, edit, merge, split
 from robot_stack.datasets.summary import summarize
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.event import Verdict
+
+FRAMES = re.compile(r"(\d{1,9}):(\d{1,9})")
 
 
 def data_edit(
@@ -28,10 +32,12 @@ def data_edit(
     verdicts |= dict.fromkeys(discard, Verdict.DISCARD)
     trims = {}
     for episode_id, frames in pairs(trim, "--trim").items():
-        first, _, last = frames.partition(":")
-        if not (first.isdecimal() and last.isdecimal()):
-            raise ConfigError(f"trim of {episode_id} is {frames!r}, must be A:B with two frame numbers; e.g. 10:80")
-        trims[episode_id] = (int(first), int(last))
+        numbers = FRAMES.fullmatch(frames)
+        if numbers is None:
+            raise ConfigError(
+                f"trim of {episode_id} is {shown(frames)}, must be A:B with two frame numbers; e.g. 10:80"
+            )
+        trims[episode_id] = (int(numbers[1]), int(numbers[2]))
     changes = Changes(verdicts=verdicts, trims=trims, notes=pairs(note, "--note"))
     return written(out, [edit(find_data(name), out, changes, now_unix_s=time.time())])
 

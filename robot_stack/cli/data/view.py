@@ -17,6 +17,7 @@ from robot_stack.console.browser.staging import Staging
 from robot_stack.console.browser.viewer import RerunViewer, rerun_program
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.processes.child import wrapped
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import Credentials, actor_credentials
 from robot_stack.transport.calls import LearnerAwayError, send_label, send_mark
@@ -60,7 +61,7 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
         return Browser(catalogue, relabels, staging, Maker(place), gate, name, local=is_local(host), viewer=viewer)
 
     serve_page(host, port, make)
-    return Said(document={"folder": str(view.root)}, lines=[f"Next: robot-stack data list {name}"])
+    return Said(document={"folder": str(view.root)}, lines=[f"Next: {command_line('data', 'list', name)}"])
 
 
 class _Send(Protocol[Annotation]):

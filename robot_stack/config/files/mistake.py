@@ -10,6 +10,7 @@ from robot_stack.config.files.located import Mark
 from robot_stack.types.errors import ConfigError
 
 LONGEST_SHOWN = 60
+LONGEST_PLACE = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,8 @@ class Mistake:
     text: str
 
     def __str__(self) -> str:
-        return ": ".join(str(part) for part in (self.mark, self.key, self.text) if str(part))
+        where = (cut(str(self.mark)), cut(self.key))
+        return printable(": ".join(part for part in (*where, self.text) if part))
 
 
 def raise_if_any(mistakes: Iterable[Mistake]) -> None:
@@ -52,6 +54,16 @@ def shown(value: object) -> str:
         return "a mapping"
     text = repr(list(value) if isinstance(value, tuple) else value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def printable(text: str) -> str:
+    """Return a text as a terminal may have it: what is no printable character is escaped."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def cut(place: str) -> str:
+    """Return a key or an argument of the command line, cut where nobody reads on."""
+    return place if len(place) <= LONGEST_PLACE else f"{place[:LONGEST_PLACE]}..."
 
 
 def suggestion(name: str, legal: Iterable[str]) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from robot_stack.config.files.located import Located, Mark
 from robot_stack.config.files.mistake import Mistake, raise_if_any, shown
-from robot_stack.config.files.yaml_text import parse
+from robot_stack.config.files.yaml_text import DEEPEST, parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,11 @@ def parse_override(text: str, mistakes: list[Mistake]) -> Override | None:
     if not equals or not all(path):
         mistakes.append(
             Mistake(mark=mark, text=f"override is {shown(text)}, must be dotted.key=value; e.g. training.demos=10")
+        )
+        return None
+    if len(path) > DEEPEST:
+        mistakes.append(
+            Mistake(mark=mark, text=f"key has {len(path)} parts, must have at most {DEEPEST}; e.g. training.demos=10")
         )
         return None
     count = len(mistakes)

@@ -5,6 +5,7 @@ YAML 1.2, one document, plain data: no tags, no aliases, no repeated keys.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -16,8 +17,13 @@ from ruamel.yaml.scanner import ScannerError
 
 from robot_stack.config.files.located import Located, Mark, Scalar
 from robot_stack.config.files.mistake import Mistake, shown
+from robot_stack.types.errors import ConfigError
 
 START = StringMark("", 0, 0, 0, "", 0)
+MOST_CHARS = 1_000_000
+DEEPEST = 32
+"""Levels of keys and lists; of our own files none has more than a few."""
+TOO_DEEP = f"this is nested more than {DEEPEST} levels deep, must be at most that; write it flatter"
 TABS = "indent with spaces, never with a tab"
 PUNCTUATION = "look for a colon, quote or bracket here or in the line above; a text with a colon in it needs quotes"
 TAG = "tag:yaml.org,2002:"
@@ -29,12 +35,19 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
     """Read the mapping in a YAML file; return None after adding what is wrong with it."""
     top = Mark(source=shown_path(path), line=1, column=1)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(path)
     except FileNotFoundError:
         mistakes.append(Mistake(mark=Mark(source=top.source), text="file does not exist; check its name"))
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        text = f"file cannot be read ({error.strerror}), must be; check whose it is"
+        mistakes.append(Mistake(mark=Mark(source=top.source), text=text))
+        return None
+    except UnicodeDecodeError as error:
         mistakes.append(Mistake(mark=top, text=f"file cannot be read as UTF-8 text: {error}; save it as UTF-8"))
+        return None
+    except ConfigError as error:
+        mistakes.append(Mistake(mark=Mark(source=top.source), text=str(error)))
         return None
     tree, wrong = _parsed(text, top.source)
     if wrong:
@@ -49,6 +62,25 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
         mistakes.append(Mistake(mark=tree.mark, text=text))
         return None
     return tree
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: If it cannot be read.
+        UnicodeDecodeError: If it is no UTF-8.
+        ConfigError: If it is no regular file, of which a pipe would be waited for and a device has no end, or too long.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or device"
+        raise ConfigError(f"this is {kind}, must be a file; check its name")
+    with path.open(encoding="utf-8") as file:
+        text = file.read(MOST_CHARS + 1)
+    if len(text) > MOST_CHARS:
+        raise ConfigError(f"file has more than {MOST_CHARS} characters, must have at most that; is it the right one?")
+    return text
 
 
 @lru_cache(maxsize=512)
@@ -77,6 +109,12 @@ def parse(
         at: Turns the parser's mark into ours.
         path: Keys above this value.
     """
+    directive = _directive(text)
+    if directive is not None:  # by %YAML 1.1 an 010 would be 8, and a yes true
+        line = shown(text.splitlines()[directive])
+        refusal = f"line is {line}, must be no directive: this is YAML 1.2; remove it"
+        mistakes.append(Mistake(mark=at(StringMark("", 0, directive, 0, "", 0)), text=refusal))
+        return None
     yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(text)
@@ -92,7 +130,20 @@ def parse(
         reason = str(error).splitlines()[0]
         mistakes.append(Mistake(mark=at(START), text=f"this is not valid YAML: {reason}; write plain text"))
         return None
+    except RecursionError:  # what is nested less deeply than the parser bears is refused by the reader
+        mistakes.append(Mistake(mark=at(START), text=TOO_DEEP))
+        return None
     return None if node is None else _Reader(yaml, at, mistakes).located(node, path)
+
+
+def _directive(text: str) -> int | None:
+    """Return the line, from 0, of a directive before the document, or None."""
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines()):
+        if line.startswith("%"):
+            return number
+        if line.strip() and not line.lstrip().startswith("#"):
+            return None
+    return None
 
 
 def _indented_by_tab(text: str, line: int) -> bool:
@@ -123,6 +174,9 @@ class _Reader:
         if alias:
             self._add(mark, path, "input is an alias, must be written out; repeat the value")
             return Located(value=None, mark=mark, path=path)
+        if len(path) > DEEPEST:
+            self._add(mark, (), TOO_DEEP)
+            return Located(value=None, mark=mark, path=path)
         self._seen.add(id(node))
         if isinstance(node, MappingNode):
             value = self._mapping(node, path)
@@ -138,7 +192,7 @@ class _Reader:
         for key, item in node.value:
             mark = self._at(key.start_mark)
             if not isinstance(key, ScalarNode) or str(key.tag) not in TEXT:
-                self._add(mark, path, f"key is {shown(str(key.value))}, must be text; put it in quotes")
+                self._add(mark, path, f"key is {_key_shown(key)}, must be text; put it in quotes")
                 continue
             name = str(key.value)
             if name in first:
@@ -164,3 +218,9 @@ class _Reader:
 
     def _add(self, mark: Mark, path: tuple[str, ...], text: str) -> None:
         self._mistakes.append(Mistake(mark=mark, key=".".join(path), text=text))
+
+
+def _key_shown(key: Node) -> str:
+    if isinstance(key, ScalarNode):
+        return shown(str(key.value))
+    return "a list" if isinstance(key, SequenceNode) else "a mapping"

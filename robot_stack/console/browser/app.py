@@ -34,7 +34,7 @@ from robot_stack.console.browser.projector import Projector
 from robot_stack.console.browser.relabels import Relabels
 from robot_stack.console.browser.staging import Staging
 from robot_stack.console.browser.viewer import RerunViewer, ViewerError
-from robot_stack.console.web import BROWSER, HEADERS, STATIC, PageFiles, guarded, json_answer, json_body, refuse_host
+from robot_stack.console.web import BROWSER, STATIC, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.datasets.comparing import Comparing
 from robot_stack.datasets.extras import remedies
@@ -159,7 +159,7 @@ class Browser:
             self._said = (self._catalogue.version, settled)
             self._version += 1
         if request.query_params.get("known") == f"{self._files.build}.{self._version}":
-            return Response(status_code=204, headers=HEADERS)
+            return Response(status_code=204)
         content = await asyncio.to_thread(listed, self._catalogue)
         about = {
             "version": f"{self._files.build}.{self._version}",
@@ -241,8 +241,8 @@ class Browser:
         refusal = refuse_host(self._gate, request)
         path = self._lending.find(request.path_params["secret"], request.path_params["name"])
         if refusal is not None or path is None:
-            return refusal or PlainTextResponse("there is no such file", 404, HEADERS)
-        return FileResponse(path, headers={**HEADERS, **LENT})
+            return refusal or PlainTextResponse("there is no such file", 404)
+        return FileResponse(path, headers=LENT)
 
 
 async def _body(kind: type[Asked], request: Request) -> Asked:

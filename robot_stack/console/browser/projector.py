@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from robot_stack.console.browser.films import Films
 from robot_stack.console.messages import PageError
-from robot_stack.console.web import HEADERS, JSON, Handler, json_of
+from robot_stack.console.web import JSON, Handler, json_of
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.datasets.declared import check_scores
 from robot_stack.datasets.store_view import StoreView, open_store
@@ -67,9 +67,9 @@ class Projector:
         try:
             async with self._turn:
                 if await request.is_disconnected():  # scrubbed past, or closed
-                    return PlainTextResponse("nobody waits for it", 499, HEADERS)
+                    return PlainTextResponse("nobody waits for it", 499)
                 with disk_errors("reading an episode"):
-                    return Response(await asyncio.to_thread(read), 200, HEADERS, kind)
+                    return Response(await asyncio.to_thread(read), 200, media_type=kind)
         finally:
             self._waiting -= 1
 

@@ -31,7 +31,7 @@ from robot_stack.console.access import Gate
 from robot_stack.console.browser.asked import asked
 from robot_stack.console.messages import PageError
 from robot_stack.console.setup.asked import AskedCell, AskedServos, Domain
-from robot_stack.console.web import BROWSER, HEADERS, PageFiles, guarded, json_answer, json_body, refuse_host
+from robot_stack.console.web import BROWSER, PageFiles, guarded, json_answer, json_body, refuse_host
 from robot_stack.console.web import STATIC as SHARED
 from robot_stack.sensing.connected import ConnectedCamera
 from robot_stack.teleop.connected import ConnectedDevices
@@ -153,7 +153,7 @@ class SetupPage:
             if camera is None:
                 raise PageError(f"camera {name[:80]!r} is not connected, must be one of those listed; look again")
             jpeg = await asyncio.to_thread(self._looks.picture, camera, camera_model(camera))
-        return Response(jpeg, 200, HEADERS, "image/jpeg")
+        return Response(jpeg, 200, media_type="image/jpeg")
 
     async def _ros(self, request: Request) -> Response:
         domain = asked(Domain, await json_body(request)).domain

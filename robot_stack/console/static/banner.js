@@ -28,9 +28,9 @@ function show(mode, word, why, now) {
   set("do", now);
 }
 
-export function showBanner(now, welcome, name) {
+export function showBanner(now, welcome) {
   const { mode, word, why } = now.banner;
-  show(mode, word, now.writer === name ? why.replace("A page drives", "You drive") : why, now.banner.now);
+  show(mode, word, now.writer === "you" ? why.replace("A page drives", "You drive") : why, now.banner.now);
   const episode = now.episode;
   set("episode", episode
     ? `${welcome.run} · ${KINDS[episode.kind] || episode.kind}, episode ${episode.number} · ${episode.s.toFixed(1)} s / ${welcome.limit_s.toFixed(0)} s`
@@ -38,7 +38,7 @@ export function showBanner(now, welcome, name) {
   set("estop", `e-stop: ${now.estop.text}`);
   at("estop").className = now.estop.on ? "on" : "";
   const others = now.pages > 1 ? `, ${now.pages} pages open` : "";
-  set("seat", now.writer === name ? `you are the operator${others}` : `you watch${others}`);
+  set("seat", now.writer === "you" ? `you are the operator${others}` : `you watch${others}`);
 }
 
 // the server is connected and says nothing: it stands still, or the network does

@@ -128,8 +128,8 @@ export class Keys {
     this.hand.letGo(action);
   }
 
-  show(now, name) {
-    const writes = now.writer === name;
+  show(now) {
+    const writes = now.writer === "you";
     const { claim, episode } = now;
     this.episode = claim ? claim.id : episode ? episode.id : "";
     const about = claim ? `of episode ${claim.number}` : episode ? `of episode ${episode.number}` : "";

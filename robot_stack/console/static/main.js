@@ -50,10 +50,10 @@ const link = new Link({
     away = () => {};
     if (parts.now) {
       const now = parts.now;
-      hand.writes = now.writer === link.name;
-      showBanner(now, welcome, link.name);
+      hand.writes = now.writer === "you";
+      showBanner(now, welcome);
       halt.state(now.safety, Boolean(now.over) && !now.safety);  // what holds the arms ends last
-      keys.show(now, link.name);
+      keys.show(now);
       if (!now.over) showCameras(now.cameras);
       showFigures(now.figures);
       keepReport(now.over, link.token);

@@ -144,7 +144,7 @@ class ConsoleNode(StackNode):
     def diagnose(self) -> list[Diagnosis]:
         """Return a diagnosis of the open pages, and of messages that could not be read."""
         lock = self._session.operator_lock
-        return [Diagnosis(task="pages", values={"pages": lock.pages, "writer": lock.writer, **self._refused})]
+        return [Diagnosis(task="pages", values={"pages": lock.pages, "operator": bool(lock.writer), **self._refused})]
 
     def safe_stop(self, reason: str) -> None:
         """Tell the pages how the run ended, then stop the server.

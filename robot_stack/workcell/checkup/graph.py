@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 from robot_stack.types.finding import Finding
 from robot_stack.workcell.bring_up import Heard, Stage
@@ -77,6 +78,7 @@ def judge_nodes(
     expected: Iterable[str],
     beating: Collection[str],
     stages: Mapping[str, Heard],
+    logs: Path,
     failures: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Judge every node of the cell: does it live, and is it active?
@@ -85,6 +87,7 @@ def judge_nodes(
         expected: Their names.
         beating: Those of which something has been heard.
         stages: What they say of themselves.
+        logs: Folder of the processes' logs.
         failures: How those that have failed did so.
     """
     findings = []
@@ -92,17 +95,17 @@ def judge_nodes(
     for name in names:
         heard = stages.get(name)
         if name not in beating:
-            findings += judge_silent([name], failures)
+            findings += judge_silent([name], logs, failures)
         elif heard is None or heard.stage is not Stage.ACTIVE:
             why = heard.to_text() if heard is not None else "it does not say where it is"
             findings.append(fail("node", f"{name} is not active: {why}"))
     return findings or [ok("nodes", f"{', '.join(names)}: active")]
 
 
-def judge_silent(names: Iterable[str], failures: Mapping[str, str] | None = None) -> list[Finding]:
+def judge_silent(names: Iterable[str], logs: Path, failures: Mapping[str, str] | None = None) -> list[Finding]:
     """Judge nodes of which nothing has been heard, by how they failed where that is known."""
     known = failures or {}
-    return [fail("node", known.get(name, f"{name} gives no sign of life; read log/{name}.log")) for name in names]
+    return [fail("node", known.get(name, f"{name} gives no sign of life; read {logs}/{name}.log")) for name in names]
 
 
 def judge_frames(wanted: Collection[str], known: Collection[str]) -> list[Finding]:

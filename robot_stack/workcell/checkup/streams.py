@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -76,10 +77,10 @@ class CameraStream(Stream):
     brightness: float = 255.0
 
 
-def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Finding:
-    """Judge one camera: rate, age, repeated images and brightness."""
+def judge_camera(name: str, stream: CameraStream, config: CameraConfig, logs: Path) -> Finding:
+    """Judge one camera: rate, age, repeated images and brightness; `logs` is the folder of the processes' logs."""
     if len(stream.arrived_ns) < 2:
-        return fail("camera", f"{name}: no image; read log/camera_{name}.log, check its cable and serial number")
+        return fail("camera", f"{name}: no image; read {logs}/camera_{name}.log, check its cable and serial number")
     if min(stream.captured_ns) <= 0:
         return fail("camera", f"{name}: stamps are not set, must be the time of capture; correct its driver")
     rate_hz, age_ms, limit_ms = stream.rate_hz, stream.age_p99_s * 1e3, config.max_age_s * 1e3
@@ -102,12 +103,12 @@ def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Findi
 
 
 def judge_state(
-    stream: Stream, state: RobotState | None, fault: Fault | None, run: ResolvedRun, arm: RunArm
+    stream: Stream, state: RobotState | None, fault: Fault | None, run: ResolvedRun, arm: RunArm, logs: Path
 ) -> list[Finding]:
-    """Judge an arm's state: rate, age, fault, and whether the TCP is where it may be."""
+    """Judge an arm's state: rate, age, fault, and whether the TCP is where it may be; `logs` as in `judge_camera`."""
     name, limit_s = arm.name, run.safety.state_timeout_s
     if state is None or len(stream.arrived_ns) < 2:
-        return [fail("robot", f"{name}: no state; read log/robot.log, is the robot's driver running?")]
+        return [fail("robot", f"{name}: no state; read {logs}/robot.log, is the robot's driver running?")]
     gap_ms, age_ms = stream.longest_gap_s * 1e3, stream.age_p99_s * 1e3
     measured = f"{name} state {stream.rate_hz:.0f} Hz, longest gap {gap_ms:.0f} ms, age p99 {age_ms:.1f} ms"
     if fault:
@@ -130,10 +131,10 @@ def _inside_box(state: RobotState, arm: RunArm) -> Finding:
     return ok("workspace", f"TCP of {arm.name} at {', '.join(f'{at:.3f}' for at in position)} m is inside the box")
 
 
-def judge_safety(stream: Stream, mode: tuple[Mode, Refusal | None] | None, run: ResolvedRun) -> Finding:
-    """Judge the safety filter: does it decide at its rate, and does it say it is fine?"""
+def judge_safety(stream: Stream, mode: tuple[Mode, Refusal | None] | None, run: ResolvedRun, logs: Path) -> Finding:
+    """Judge the safety filter: does it decide at its rate, and does it say it is fine? `logs` as in `judge_camera`."""
     if mode is None or len(stream.arrived_ns) < 2:
-        return fail("safety", "no decisions; read log/safety.log, nothing can move without it")
+        return fail("safety", f"no decisions; read {logs}/safety.log, nothing can move without it")
     measured = f"decides at {stream.rate_hz:.0f} Hz, mode {mode[0]}"
     if stream.rate_hz < TOO_SLOW * run.safety.rate_hz:
         return fail("safety", f"{measured}, must be {run.safety.rate_hz:g} Hz; the machine is too busy")
@@ -142,18 +143,21 @@ def judge_safety(stream: Stream, mode: tuple[Mode, Refusal | None] | None, run: 
     return ok("safety", measured)
 
 
-def judge_teleop(stream: Stream, rest: Mapping[str, float], *, deadman: bool, config: TeleopConfig) -> Finding:
+def judge_teleop(
+    stream: Stream, rest: Mapping[str, float], logs: Path, *, deadman: bool, config: TeleopConfig
+) -> Finding:
     """Judge the teleop device while nobody touches it.
 
     Args:
         stream: Its samples.
         rest: Axis -> mean deflection while nobody touches it.
+        logs: Folder of the processes' logs.
         deadman: Whether it was seen pressed.
         config: Of the device.
     """
     device, rate_hz = config.device, config.rate_hz
     if len(stream.arrived_ns) < 2:
-        return fail("teleop", f"{device}: no samples; read log/teleop.log, is it plugged in, and readable by you?")
+        return fail("teleop", f"{device}: no samples; read {logs}/teleop.log, is it plugged in, and readable by you?")
     measured = f"{device} {stream.rate_hz:.0f} Hz"
     drifting = [f"{axis} {value:+.2f}" for axis, value in rest.items() if abs(value) > AT_REST]
     if stream.rate_hz < TOO_SLOW * rate_hz:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from robot_stack.config.files.library import FOLDER, KINDS, config_root
-from robot_stack.disk.durable import write_durable
+from robot_stack.disk.durable import make_durable, write_durable
+from robot_stack.disk.lock import take_lock
 from robot_stack.types.errors import ConfigError
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 SCHEMA = "schema"
+LOCK = ".lock"
+"""Held by the one process that writes into a folder of own files."""
 RENAMED: Mapping[str, tuple[str, ...]] = {"tasks": ("name",), "runs": ("cell", "task")}
 """Kind of file -> its keys that get the new name in a copy."""
 Texts = Mapping[tuple[str, str], str]
@@ -95,23 +99,53 @@ def write_together(texts: Texts, shipped: Path | None = None) -> list[Path]:
         The files, in the order in which they were written.
 
     Raises:
-        ConfigError: If one cannot be written; those before it stay.
+        ConfigError: If one is there already, another process writes there, or the disk refuses; none of them stays.
     """
     shipped = config_root() if shipped is None else shipped
-    own, written = Path(FOLDER), []
+    own = Path(FOLDER)
+    ordered = sorted(texts, key=lambda each: KINDS.index(each[0]))
+    with _refusing(own):
+        make_durable(own)
+        lock = take_lock(own / LOCK, _being_written)
     try:
-        for kind, name in sorted(texts, key=lambda each: KINDS.index(each[0])):
-            path = _path(own, kind, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_durable(path, texts[kind, name])
-            written.append(path)
+        refuse_taken(ordered[-1][1], texts, shipped)
+        written = _write_all({_path(own, *each): texts[each] for each in ordered})
         if own.resolve() != shipped.resolve():  # in a checkout they are the same
-            shutil.copytree(shipped / SCHEMA, own / SCHEMA, dirs_exist_ok=True)
+            _write_all({own / SCHEMA / path.name: path.read_text() for path in (shipped / SCHEMA).iterdir()}, written)
+    finally:
+        os.close(lock)
+    return written
+
+
+def _write_all(texts: Mapping[Path, str], before: Sequence[Path] = ()) -> list[Path]:
+    """Write files, or none: what was written is taken back, as are those before it, if one cannot be."""
+    written = []
+    try:
+        for path, text in texts.items():
+            if not path.exists():
+                written.append(path)
+            with _refusing(path):
+                write_durable(path, text)
+    except BaseException:
+        for path in (*before, *written):
+            path.unlink(missing_ok=True)
+        raise
+    return written
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Turn what the disk refuses into an error that names the path."""
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
-            f"{error.filename} cannot be written ({error.strerror}), must be; free space or check whose it is"
+            f"{path} cannot be written ({error.strerror}), must be; free space or check whose it is"
         ) from error
-    return written
+
+
+def _being_written(owner: str) -> ConfigError:
+    return ConfigError(f"{FOLDER} is being written by process {owner}, must be by one at a time; wait, then try again")
 
 
 def _path(root: Path, kind: str, name: str) -> Path:
