@@ -42,6 +42,6 @@ def run(
 
         def onward(code: int) -> str:
             deployed = "robot-stack deploy RUN, with the run folder of the learner"
-            return command_line("doctor", resolved.run.cell, root=root) if code else deployed
+            return command_line("doctor", name, overrides=overrides, root=root) if code else deployed
 
         return supervise(resolved, ready, table, store=None, onward=onward)

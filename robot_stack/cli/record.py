@@ -44,7 +44,7 @@ def run(
 
         def onward(code: int) -> str:
             if code:
-                return command_line("doctor", resolved.run.cell, root=root)
+                return command_line("doctor", name, overrides=overrides, root=root)
             chosen = ("--folder", str(folder)) if folder is not None else ()
             if _recorded(resolved, ready.folder) >= wanted:
                 return command_line("train", resolved.name, *chosen, overrides=overrides, root=root)

@@ -47,7 +47,7 @@ def run(
 
         def onward(code: int) -> str:
             if code:
-                return f"{command_line('doctor', resolved.run.cell, root=root)}, then {again}"
+                return f"{command_line('doctor', name, overrides=overrides, root=root)}, then {again}"
             if cell_only:
                 return f"{again}, to go on"
             learned = _written_s(saved) > before_s

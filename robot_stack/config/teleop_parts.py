@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from robot_stack.config.files import patterns
 from robot_stack.config.section import Section
@@ -216,11 +217,22 @@ class Trigger(Section):
     pulled: Annotated[float, Field(ge=-1, le=1)]
     """What it reads when it is pulled as far as it goes. It is pressed beyond 60 % of the way, let go below half."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_both_ends(cls, given: Any) -> Any:
+        """Say what to write instead of `above`, which could not tell the two ends apart."""
+        if isinstance(given, Mapping) and "above" in given:
+            raise ValueError(
+                f"above is {given['above']!r}, must be released and pulled: what the axis reads at its ends; for a "
+                "Quest write released: 0, pulled: 1"
+            )
+        return given
+
     @field_validator("pulled")
     @classmethod
     def _moves(cls, pulled: float, info: ValidationInfo) -> float:
         released = info.data.get("released")
-        if released is not None and abs(pulled - released) < LEAST_PULL:
+        if released is not None and abs(pulled - released) < LEAST_PULL - 1e-9:
             raise ValueError(
                 f"pulled is {pulled}, must differ from released ({released}) by {LEAST_PULL} or more; read both from "
                 "the topic"

@@ -11,8 +11,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_S = 5.0
 """A connection that has not sent a whole request head within this time is closed."""
-MAX_CONNECTIONS = 256
-"""Twenty pages, each with the six connections of a browser, are half of it; a process may have 1024 files open."""
+MAX_SILENT = 256
+"""Connections that are still to send a request head. A browser sends its own at once; a process may have 1024 files
+open."""
 BACKLOG = 64
 """Connections that the system accepts by itself; the server takes as many at once before it counts them."""
 LOG_EVERY_S = 60.0
@@ -27,6 +28,9 @@ class Crowd:
         self._waiting: dict[Connection, asyncio.TimerHandle] = {}
         self._closed = 0
         self._spoke_s = -LOG_EVERY_S
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def add(self, connection: Connection) -> None:
         """Note that a connection is to send a head from now on, and close it if none comes in time."""
@@ -48,8 +52,8 @@ class Crowd:
         self._closed += 1
         if time.monotonic() - self._spoke_s >= LOG_EVERY_S:
             log.warning(
-                "%d connections are open, must be at most that; cut off those silent for longest, %d so far",
-                MAX_CONNECTIONS,
+                "%d connections are silent, must be at most that; cut off those silent for longest, %d so far",
+                MAX_SILENT,
                 self._closed,
             )
             self._spoke_s = time.monotonic()
@@ -71,7 +75,7 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
         self._crowd.add(self)
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self._crowd) > MAX_SILENT:
             self._crowd.make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -256,10 +256,12 @@ class Backend:
 
     def _flush(self) -> None:
         try:
-            self._store.flush()
-            with self._order:
-                self._tell_cut()
-            self._close_absent()
+            try:
+                self._store.flush()
+            finally:  # one file that the disk refuses keeps no episode open
+                with self._order:
+                    self._tell_cut()
+                self._close_absent()
             self.failure = ""
         except Exception as error:  # the top of this thread: nothing is lost from memory, the next flush tries again
             self.failure = str(error)

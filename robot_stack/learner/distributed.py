@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 IMAGES = ("images", "next_images")
 WAIT = timedelta(days=365)
 """For the next message: an operator may record demonstrations, or let the robot rest, for any time. A process that has
-died is noticed at once, by its closed connection or by torchrun."""
+died is noticed at once, by its closed connection or by torchrun; one that hangs is waited for."""
 
 
 class Message(IntEnum):

@@ -167,9 +167,23 @@ class EpisodeStore:
             for episode_id, writer in list(self._writers.items()):
                 if writer.end is not None:
                     self._seal(episode_id)
-            while self._unwritten:
-                self._scores.append(self._unwritten[0])
-                self._unwritten.pop(0)
+            self._write_scores()
+
+    def _write_scores(self) -> None:
+        """Write the scores that the disk refused before.
+
+        Raises:
+            StoreError: The first refusal of those that it refuses again.
+        """
+        refusals: list[tuple[EpisodeScores, StoreError]] = []
+        for scores in self._unwritten:
+            try:
+                self._scores.append(scores)
+            except StoreError as error:
+                refusals.append((scores, error))
+        self._unwritten = [scores for scores, _ in refusals]
+        if refusals:
+            raise refusals[0][1]
 
     def durable(self, episode_id: str) -> int:
         """Return the highest step index that is safe on disk, -1 for none."""

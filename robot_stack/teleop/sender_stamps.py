@@ -54,6 +54,6 @@ def _not_of_now(late_ns: int) -> Refusal | None:
     kind, way = (RefusalKind.STALE, "old") if late_ns > 0 else (RefusalKind.FUTURE, "ahead")
     text = (
         f"message is {abs(late_ns) / 1e9:.1f} s {way}, must be at most {LARGEST_AGE_NS / 1e9:g} s; stop the "
-        "recording that is played, or synchronise the hosts; for a host that cannot be, write stamps: own"
+        "recording that is played, or synchronise the hosts"
     )
     return Refusal(kind=kind, text=text)

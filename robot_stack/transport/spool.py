@@ -17,8 +17,9 @@ from collections import deque
 from itertools import pairwise
 from pathlib import Path
 
-from robot_stack.disk.durable import PARTIAL, sync_directory, write_durable
+from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
 from robot_stack.disk.lock import take_lock
+from robot_stack.transport.wire import MAX_MESSAGE_BYTES
 from robot_stack.types.errors import StoreError, TransportError
 
 _HEAD = struct.Struct("<II")
@@ -75,14 +76,14 @@ class Segment:
 
     def behind(self) -> list[bytes]:
         """Read the whole records behind the place where `recover` stopped: a torn tail has none, damage has."""
-        rest = self.path.read_bytes()[self.size :]
+        rest = memoryview(self.path.read_bytes())[self.size :]
         found: list[bytes] = []
         at = 0
-        while (room := len(rest) - at - _HEAD.size) > 0:
+        while at + _HEAD.size < len(rest):
             length, crc = _HEAD.unpack_from(rest, at)
             start = at + _HEAD.size
-            if 0 < length <= room and zlib.crc32(rest[start : start + length]) == crc:
-                found.append(rest[start : start + length])
+            if length and _may_end(rest, start + length) and zlib.crc32(rest[start : start + length]) == crc:
+                found.append(bytes(rest[start : start + length]))
                 at = start + length
             else:
                 at += 1
@@ -124,6 +125,14 @@ class Segment:
                 f"record {position} of {self.path} is not what was written, must be; check the disk, move the file away"
             )
         return record
+
+
+def _may_end(content: memoryview, place: int) -> bool:
+    """Return whether a record can end there: at the end, or before what may be a head."""
+    if place + _HEAD.size >= len(content):
+        return place <= len(content)
+    (length,) = struct.unpack_from("<I", content, place)
+    return 0 < length <= MAX_MESSAGE_BYTES
 
 
 def _framed(record: bytes) -> bytes:
@@ -307,25 +316,26 @@ class Spool:
     def _mended(self, damaged: Segment, behind: list[bytes]) -> Segment:
         """Put the whole records of a damaged file into a new one; the file is kept under another name.
 
-        A kill in between leaves the damaged file in its place, or the new one.
+        A kill in between leaves the damaged file in its place, or the new one. Behind the damage all positions move, so
+        that the mark goes back before it: some records are sent twice, which is harmless.
+
+        Raises:
+            StoreError: If the disk refuses.
         """
-        first = max(self._released, damaged.first)
-        whole = [damaged.read(position) for position in range(first, damaged.end)] + behind
-        draft, aside = (damaged.path.with_name(damaged.path.name + end) for end in (PARTIAL, DAMAGED))
-        mended = Segment.path_of(self.folder, first)
-        write_durable(draft, b"".join(map(_framed, whole)))
-        aside.unlink(missing_ok=True)
-        aside.hardlink_to(damaged.path)
-        draft.replace(mended)
-        if mended != damaged.path:
-            damaged.path.unlink()
-        sync_directory(self.folder)
+        whole = [damaged.read(position) for position in range(damaged.first, damaged.end)] + behind
+        aside = damaged.path.with_name(damaged.path.name + DAMAGED)
+        with disk_errors(f"mending {damaged.path}"):
+            write_durable(aside, damaged.path.read_bytes())
+            self._released = min(self._released, damaged.end)
+            write_durable(self.folder / "released", _mark(self._released))
+            write_durable(damaged.path, b"".join(map(_framed, whole)))
+        left = len(whole) - (self._released - damaged.first)
         self.damage = (
-            f"record {damaged.end} of {damaged.path} is not what was written, must be; {len(whole)} whole ones are "
+            f"record {damaged.end} of {damaged.path} is not what was written, must be; {left} whole ones are "
             f"delivered, the file is kept as {aside.name}: check the disk"
         )
         log.error("%s", self.damage)
-        return Segment.recover(mended)
+        return Segment.recover(damaged.path)
 
     def _new_segment(self, first: int) -> None:
         segment = Segment.create(self.folder, first)

@@ -54,6 +54,18 @@ def test_a_run_by_path_in_another_folder_finds_its_neighbours_first(safety: Path
     assert wide > TIGHT_M_S
 
 
+def test_a_copy_with_another_ending_beside_the_file_is_nobodys_business(safety: Path) -> None:
+    write_tight(safety / "table.yaml")
+    (safety / "table.yml").write_text("as it was before")
+    assert load_run("peg_insert").safety.max_speed_m_s == TIGHT_M_S
+
+
+def hide(folder: Path) -> None:
+    """Put a link to nothing in a folder's place."""
+    shutil.rmtree(folder)
+    folder.symlink_to("/nowhere/share")
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -61,8 +73,10 @@ def test_a_run_by_path_in_another_folder_finds_its_neighbours_first(safety: Path
         (lambda path: path.symlink_to(path.name), r"table\.yaml: file cannot be read"),
         (lambda path: path.mkdir(), r"table\.yaml: this is a folder, must be a file"),
         (lambda path: write_tight(path.with_suffix(".yml")), r"table\.yml ends in \.yml, must end in \.yaml"),
+        (lambda path: hide(path.parent), r"hardware_configs/safety cannot be read \(No such file or directory\)"),
+        (lambda path: hide(path.parents[1]), r"hardware_configs cannot be read \(No such file or directory\)"),
     ],
-    ids=["link to nothing", "link to itself", "folder", "other ending"],
+    ids=["link to nothing", "link to itself", "folder", "other ending", "folder not mounted", "nor the whole"],
 )
 def test_limits_of_ones_own_that_cannot_be_read_are_refused_and_not_replaced(make, said: str, safety: Path) -> None:
     make(safety / "table.yaml")

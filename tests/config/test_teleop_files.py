@@ -53,6 +53,7 @@ def test_an_unknown_device_lists_the_known_ones(tmp_path: Path) -> None:
         ("spacemouse", ["motion.leave=0.2"], "leave is 0.2, must be below enter (0.15)"),
         ("joy", ["triggers={fine: {axis: 2}}"], "triggers.fine.released"),
         ("joy", ["triggers={fine: {axis: 2, released: 1, pulled: 0.9}}"], "must differ from released (1.0) by 0.2"),
+        ("joy", ["triggers={fine: {axis: 2, above: 0.5}}"], "above is 0.5, must be released and pulled"),
         ("joy", ["alive={topic: pose, freeze_s: 0}"], "alive.freeze_s"),
         ("joy", ["stamps=arrival"], "stamps: input should be 'wall' or 'own'"),
         ("spacemouse", ["operator={}"], "operator: extra inputs are not permitted"),

@@ -76,7 +76,7 @@ def test_an_open_page_is_no_silent_connection(url, monkeypatch):
 
 
 def test_silent_connections_keep_no_page_out_and_are_logged_once(url, monkeypatch, caplog):
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(connections, "MAX_SILENT", 8)
     with ExitStack() as crowd, caplog.at_level(logging.WARNING):
         first = crowd.enter_context(opened(url))
         for _ in range(30):
@@ -86,5 +86,5 @@ def test_silent_connections_keep_no_page_out_and_are_logged_once(url, monkeypatc
             page.until(lambda message: message["k"] == "welcome", "a welcome")
             assert get(url)[0] == 200
     assert [record.getMessage() for record in caplog.records] == [
-        "8 connections are open, must be at most that; cut off those silent for longest, 1 so far"
+        "8 connections are silent, must be at most that; cut off those silent for longest, 1 so far"
     ]

@@ -58,18 +58,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         try:
             left.append(Actor(resolved, folder / "actor", cell, cell, client, "actor").run(stop))
         finally:
-            delivered.append(client.close(timeout_s=20.0))
+            delivered.append(client.close(timeout_s=100.0))
 
     actor = threading.Thread(target=act, daemon=True)
     actor.start()
     try:
         status = learner.until("done")
-        actor.join(30.0)
+        actor.join(130.0)
         exit_code = learner.terminate()
     finally:
         stop.set()
         learner.kill()
-        actor.join(30.0)
+        actor.join(130.0)
     assert not actor.is_alive(), "the actor goes on"
     assert delivered == [True], "the copy that is killed would hold steps of this run"
     return Finished(folder=folder, resolved=resolved, status=status, actor_left=left, exit_code=exit_code)
@@ -152,7 +152,7 @@ def _send_one_episode(address: str, resolved: ResolvedRun, spool: Path) -> None:
     )
     for index in range(3):
         client.push(_step(spec, name, index, last=index == 2))
-    client.close(timeout_s=20.0)  # a scoring under way may end the learner before this episode arrives
+    client.close(timeout_s=100.0)  # a scoring under way may end the learner before this episode arrives
 
 
 def _step(spec: Spec, name: str, index: int, *, last: bool) -> Step:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.transport import spool as spool_files
 from robot_stack.transport.spool import Spool
 from robot_stack.types.errors import TransportError
@@ -206,6 +207,40 @@ def test_damage_among_what_is_released_costs_nothing_that_is_not(folder: Path) -
     again = Spool(folder)
     again.open()
     assert contents(again)[-2:] == records[4:], "those before them are sent twice"
+    again.close()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_spool_that_is_killed_while_it_is_mended_is_mended_at_the_next_start(
+    folder: Path, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(folder)
+    spool.open()
+    records = fill(spool, 6)
+    spool.release(4)
+    spool.close()
+    path = next(folder.glob("*.spool"))
+    damaged = bytearray(path.read_bytes())
+    damaged[2 * 38 + 20] ^= 1
+    path.write_bytes(damaged)
+    steps = []
+
+    class Killed(BaseException):
+        pass
+
+    def dies(target: Path, content: bytes) -> None:
+        steps.append(target)
+        if len(steps) == step:
+            raise Killed
+        write_durable(target, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("robot_stack.transport.spool.write_durable", dies)
+        with pytest.raises(Killed):
+            Spool(folder).open()
+    again = Spool(folder)
+    again.open()
+    assert contents(again)[-2:] == records[4:]
     again.close()
 
 

@@ -43,11 +43,13 @@ def search_path(root: Path | None = None) -> tuple[Path, ...]:
     """Return the folders in the order in which names are looked up: `root`, ./hardware_configs, the shipped ones.
 
     Raises:
-        ConfigError: If `root` is given and is no folder.
+        ConfigError: If `root` is given and is no folder, or ./hardware_configs is there and cannot be read.
     """
     if root is not None and not root.is_dir():
         raise ConfigError(f"configuration folder is {root}, must be an existing folder; check its name")
-    wanted = [path for path in (root, Path.cwd() / FOLDER) if path is not None and path.is_dir()]
+    own = Path.cwd() / FOLDER
+    _check_readable(own)
+    wanted = [path for path in (root, own) if path is not None and path.is_dir()]
     return tuple(dict.fromkeys(path.resolve() for path in (*wanted, config_root(), *config_folders())))
 
 
@@ -83,18 +85,20 @@ def find(kind: str, name: str, roots: tuple[Path, ...]) -> Path | None:
     such as a link to a folder that is not mounted, must not give way to a shipped one with wider limits.
 
     Raises:
-        ConfigError: If two packages ship it and no folder before theirs has it, or a file of that name has another
-            ending.
+        ConfigError: If two packages ship it and no folder before theirs has it, a file of that name has another ending,
+            or a folder cannot be read.
     """
+    for root in roots:
+        _check_readable(root / kind)
     if name not in {path.stem for root in roots for path in (root / kind).glob("*.y*ml")}:
         return None
     found: list[Path] = []
     for root in roots:
         stray = root / kind / f"{name}.yml"
-        if os.path.lexists(stray) and not found:
-            raise ConfigError(f"{shown_path(stray)} ends in .yml, must end in .yaml to be found; rename it")
         if os.path.lexists(stray.with_suffix(".yaml")):
             found.append(root)
+        elif os.path.lexists(stray) and not found:
+            raise ConfigError(f"{shown_path(stray)} ends in .yml, must end in .yaml to be found; rename it")
     if not found:
         return None
     shipped = {config_root().resolve(), *(folder.resolve() for folder in config_folders())}
@@ -102,6 +106,19 @@ def find(kind: str, name: str, roots: tuple[Path, ...]) -> Path | None:
         listing = " and ".join(shown_path(root / kind) for root in found)
         raise ConfigError(f"{name}.yaml is in {listing}, must be in one; uninstall a package, or copy it to ./{FOLDER}")
     return found[0] / kind / f"{name}.yaml"
+
+
+def _check_readable(folder: Path) -> None:
+    """Refuse a folder that is there and cannot be read, such as a link to one that is not mounted."""
+    if not os.path.lexists(folder):
+        return
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        raise ConfigError(
+            f"{shown_path(folder)} cannot be read ({error.strerror}), must be a folder that can; mount it, or check "
+            "whose it is"
+        ) from error
 
 
 def read_named(kind: str, reference: Located, roots: tuple[Path, ...], mistakes: list[Mistake]) -> Located | None:

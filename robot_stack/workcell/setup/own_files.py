@@ -104,14 +104,17 @@ def write_together(texts: Texts, shipped: Path | None = None) -> list[Path]:
     shipped = config_root() if shipped is None else shipped
     own = Path(FOLDER)
     ordered = sorted(texts, key=lambda each: KINDS.index(each[0]))
+    schemas: dict[Path, str] = {}
+    if own.resolve() != shipped.resolve():  # in a checkout they are the same
+        with _refusing(shipped / SCHEMA):
+            schemas = {own / SCHEMA / path.name: path.read_text() for path in (shipped / SCHEMA).iterdir()}
     with _refusing(own):
         make_durable(own)
         lock = take_lock(own / LOCK, _being_written)
     try:
         refuse_taken(ordered[-1][1], texts, shipped)
         written = _write_all({_path(own, *each): texts[each] for each in ordered})
-        if own.resolve() != shipped.resolve():  # in a checkout they are the same
-            _write_all({own / SCHEMA / path.name: path.read_text() for path in (shipped / SCHEMA).iterdir()}, written)
+        _write_all(schemas, written)
     finally:
         os.close(lock)
     return written
