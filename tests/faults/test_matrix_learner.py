@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -44,6 +42,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from tests.disk.full import full_after
 from tests.faults.filtered_cell import FilteredCell, OncePublished
 from tests.faults.matrix_rows import Measured
 from tests.faults.tcp_proxy import HALF, HOLE, PASS, SLOW, TcpProxy
@@ -284,14 +283,8 @@ def small_disk(folder: Path) -> Iterator[bool]:
         finally:
             subprocess.run(["umount", str(folder)], check=True)
         return
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, before[1]))
-    try:
+    with full_after(300_000):
         yield False
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 BIG = replace(SPEC, cameras=tuple(replace(camera, height_px=128, width_px=128) for camera in SPEC.cameras))

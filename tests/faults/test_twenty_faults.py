@@ -8,11 +8,8 @@ from __future__ import annotations
 import ast
 import copy
 import hashlib
-import resource
 import shutil
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -48,6 +45,7 @@ from robot_stack.types.errors import ResumeError, StoreError, TransportError
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
+from tests.disk.full import full_after
 from tests.faults.fault_cell import ScriptedCell, SwitchingSource, fake_policy_network
 from tests.faults.fault_rig import (
     IDLE,
@@ -386,19 +384,6 @@ def test_fault_15_demos_written_at_the_end_of_the_session(tmp_path: Path) -> Non
     assert [(step.episode_id, step.index) for step in on_disk] == [(step.episode_id, step.index) for step in session]
 
 
-@contextmanager
-def full_disk(bytes_left: int = 100) -> Iterator[None]:
-    """No file may grow beyond a few bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
 def test_fault_16_a_checkpoint_that_deletes_before_it_writes(tmp_path: Path) -> None:
     def state(updates: int) -> memoryview:
         return pack({"updates": updates, "weights": torch.ones(1000)}, success=0.5)
@@ -410,7 +395,7 @@ def test_fault_16_a_checkpoint_that_deletes_before_it_writes(tmp_path: Path) -> 
     faulty, folder = tmp_path / "only.pt", CheckpointFolder(tmp_path / "checkpoints")
     deleting_first(faulty, state(1))
     folder.write(1, state(1), success=0.5)
-    with full_disk():
+    with full_after(100):
         with pytest.raises(OSError, match="File too large"):
             deleting_first(faulty, state(2))
         with pytest.raises(StoreError, match="it is tried again"):

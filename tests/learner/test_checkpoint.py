@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import torch
 from robot_stack.learner.checkpoint import BEST, KEEP, CheckpointFolder, CheckpointWriter, pack
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.params import Params
+from tests.disk.full import full_after
 
 NAN = float("nan")
 
@@ -28,17 +26,6 @@ def _save(folder: CheckpointFolder, step: int, state: dict[str, Any] | None = No
 def _n(state: dict[str, Any] | None) -> int:
     assert state is not None
     return int(state["n"])
-
-
-@contextmanager
-def _full_disk(byte_count: int = 1000) -> Iterator[None]:
-    """No file of this process may grow beyond this."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (byte_count, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_checkpoint_comes_back_as_it_was_and_three_are_kept(tmp_path: Path) -> None:
@@ -151,7 +138,7 @@ def test_full_disk_leaves_the_checkpoints_before_and_nothing_else(tmp_path: Path
     folder = CheckpointFolder(tmp_path)
     _save(folder, 1, success=0.5)
     large = {"n": 2, "w": torch.zeros(10_000)}
-    with _full_disk(), pytest.raises(StoreError, match=r"step_000000002\.pt is not written: .*File too large"):
+    with full_after(1000), pytest.raises(StoreError, match=r"step_000000002\.pt is not written: .*File too large"):
         _save(folder, 2, large, success=0.9)
     assert sorted(path.name for path in tmp_path.iterdir()) == [BEST, "step_000000001.pt"]
     assert _n(folder.load_latest()) == 1
@@ -179,7 +166,7 @@ class _Told:
 def test_writer_says_that_the_disk_refused_and_tries_again(tmp_path: Path) -> None:
     told = _Told(tmp_path)
     told.save(1)
-    with _full_disk():
+    with full_after(1000):
         told.save(2)
         told.save(3)
     assert len(told.failures) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import resource
 import threading
 
 import numpy as np
@@ -19,6 +18,7 @@ from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+from tests.disk.full import full_after
 from tests.learner.bench import (
     SPEC,
     Bench,
@@ -190,14 +190,9 @@ def test_last_step_whose_episode_the_disk_refuses_to_close_is_learned_from_once(
     bench.backend.begin(header_of(name))
     for step in steps:
         bench.backend.append(step)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
-    try:
-        for _ in range(2):
-            with pytest.raises(StoreError, match="failed: File too large"):
-                bench.backend.append(last)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    for _ in range(2):
+        with full_after(10), pytest.raises(StoreError, match="failed: File too large"):
+            bench.backend.append(last)
     assert not bench.backend.append(last)  # the actor sends what was not acknowledged again
     arrived = bench.backend.take()
     assert [step.index for step in arrived if isinstance(step, Step)] == [0, 1, 2, 3, 4]
