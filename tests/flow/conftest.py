@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -95,16 +97,18 @@ def killed(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Kill
         actor_exit = actor.terminate()
         on_disk = actions([e for name, e in stored(folder).items() if "online" in name])
         status = learner.until("training", env_steps=on_disk)
-        _break_scores(folder)
-        _send_one_episode(learner.address, resolved, folder / "late.spool")
-        learner_exit = learner.wait(30.0)
+        with _no_scores(folder):
+            _send_one_episode(learner.address, resolved, folder / "late.spool")
+            refused = wait_for(lambda: _refusal(learner), "word of the scores that the disk refuses")
+        wait_for(lambda: _refusal(learner) == "", "scores on the disk")
+        learner_exit = learner.terminate()
     finally:
         actor.kill()
         learner.kill()
     return Killed(
         folder=folder, resolved=resolved, cut_id=cut_id, cut_at_kill=cut_at_kill,
         checkpoint_at_kill=checkpoint_at_kill, stored_at_kill=stored_at_kill, status_at_kill=status_at_kill,
-        status=status, actor_exit=actor_exit, learner_exit=learner_exit, last_words=learner.tail(),
+        status=status, actor_exit=actor_exit, learner_exit=learner_exit, refused=refused,
     )  # fmt: skip
 
 
@@ -133,11 +137,23 @@ def _running(folder: Path, actor: ActorProcess) -> tuple[str, StoredEpisode] | N
     return last if last is not None and last[1].end is None and last[1].length >= 3 else None
 
 
-def _break_scores(folder: Path) -> None:
-    """From now on no score can be written."""
+def _refusal(learner: Learner) -> str | None:
+    """What a learner says of scores that the disk refuses, "" if nothing, None while it says nothing at all."""
+    status = learner.status()
+    if status is None:
+        return None
+    return status.message if "writing scores of" in status.message else ""
+
+
+@contextmanager
+def _no_scores(folder: Path) -> Iterator[None]:
+    """No score can be written for as long as the block lasts."""
     scores = folder / "store" / "scores"
     shutil.move(scores, folder / "scores")
     scores.write_text("")
+    yield
+    scores.unlink()
+    shutil.move(folder / "scores", scores)
 
 
 def _send_one_episode(address: str, resolved: ResolvedRun, spool: Path) -> None:
@@ -152,7 +168,7 @@ def _send_one_episode(address: str, resolved: ResolvedRun, spool: Path) -> None:
     )
     for index in range(3):
         client.push(_step(spec, name, index, last=index == 2))
-    client.close(timeout_s=100.0)  # a scoring under way may end the learner before this episode arrives
+    client.close(timeout_s=100.0)
 
 
 def _step(spec: Spec, name: str, index: int, *, last: bool) -> Step:

@@ -195,4 +195,4 @@ class Killed:
     status: LearnerStatus
     actor_exit: int
     learner_exit: int
-    last_words: str
+    refused: str
