@@ -201,7 +201,7 @@ def test_the_example_of_a_policy_moves_the_arm_in_a_circle(stranger: Stranger, t
         assert (spread_m()[:2] < 0.04).all()
         assert spread_m()[2] < 0.005
         second = subprocess.Popen(words, env=stranger.environment)
-        wait_until(lambda: "has 2 publishers, must have one" in mode[-1][1].data, 30.0, "HOLD for the second policy")
+        wait_until(lambda: "has 2 publishers (" in mode[-1][1].data, 30.0, "HOLD for the second policy")
     finally:
         for each in (process, second):
             if each is not None:
