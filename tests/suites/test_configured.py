@@ -365,11 +365,12 @@ def test_two_actors_named_on_the_command_line_teach_one_learner(tmp_path: Path) 
     assert {name.rsplit("-", 1)[1] for name in online} == {"left", "right"}
 
 
-def test_a_step_is_tried_before_a_run_begins(tmp_path: Path) -> None:
+def test_a_step_is_tried_before_a_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     path = write(tmp_path, tasks=task_of(PENDULUM), runs=ASKED)
     with pytest.raises(SpecError, match=r"info has \[.*\], must have 'success' or 'is_success'; judge by the reward"):
-        sim.prepare(tmp_path / "run", load_run(path, [], tmp_path), plain=True)
-    assert not (tmp_path / "run").exists()
+        sim.run("mine", task=str(path), plain=True, root=tmp_path)
+    assert not (sim.RUNS / "mine").exists()
 
 
 @pytest.mark.long

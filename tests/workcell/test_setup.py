@@ -69,9 +69,10 @@ def test_what_is_refused_is_told_by_the_names_that_the_files_would_have(tmp_path
 
 
 def test_a_folder_that_may_not_be_written_is_said(tmp_path: Path) -> None:
+    texts = texts_of(planned(), search_path())
     (tmp_path / "hardware_configs").write_text("a file in the folder's place")
-    with pytest.raises(ConfigError, match="cannot be written"):
-        write_together(texts_of(planned(), search_path()))
+    with pytest.raises(ConfigError, match="hardware_configs cannot be written"):
+        write_together(texts)
 
 
 def test_of_two_that_write_one_name_the_second_is_refused_and_changes_nothing(tmp_path: Path) -> None:
