@@ -50,7 +50,7 @@ from robot_stack.nodes.conversion import (
 )
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
 from robot_stack.types.command import MOVING_MODES, Mode
-from robot_stack.types.reason import Fault
+from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.command_log import RecordedLog
 from tests.nodes.cell_rig import wait_until
@@ -161,6 +161,26 @@ class FaultSink:
         if self.mode is Mode.HOLD:
             self.ask("resume")
         return self.moving()
+
+    def held_for(self, kind: FaultKind, doing: Callable[[], object] = lambda: None) -> None:
+        """Wait for HOLD for that fault of the arm; one for a machine that stalled before it is resumed meanwhile."""
+
+        def held() -> bool:
+            doing()
+            if self.fault is None and self.mode is Mode.HOLD:
+                self.ask("resume")
+            return self.fault is not None and self.fault.kind is kind and self.mode is Mode.HOLD
+
+        self.until(held, f"HOLD for {kind}")
+
+    def refused_for(self, words: str, doing: Callable[[], object] = lambda: None) -> None:
+        """Wait until a HOLD is for that; what the banner of an earlier HOLD hides is told to whoever resumes it."""
+
+        def refused() -> bool:
+            doing()
+            return self.mode is Mode.HOLD and words in self.ask("resume")
+
+        self.until(refused, "the reason")
 
     def said(self, task: str, words: str) -> bool:
         """Whether the newest diagnosis of that name has those words."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -35,6 +36,7 @@ from robot_stack.nodes.qos import EVERY
 from robot_stack.nodes.safety.stop_latch import CLEAR
 from robot_stack.processes.table import namespace_of
 from robot_stack.types.command import Mode, Source
+from robot_stack.types.reason import FaultKind
 from robot_stack.workcell.build_safety import limits_of
 from tests.faults.fault_bench import ARM, START_S, Bench, bench_of, fault_run, heard
 from tests.faults.fault_sink import MS, FaultSink
@@ -242,13 +244,12 @@ def test_row_1_a_killed_or_frozen_policy_is_a_hold_that_only_a_person_ends(
 @pytest.mark.row(16)
 def test_row_16_a_second_policy_or_safety_process_is_refused(sink: FaultSink, row: Measured) -> None:
     sink.drive(SLOWLY)
-    sink.send_twist(SLOWLY, session="another")
-    sink.until(lambda: "policy/cmd has two senders, sink and another" in sink.banner, "HOLD")
-    assert "two senders" in sink.ask("resume")
+    another = partial(sink.send_twist, SLOWLY, session="another")
+    sink.refused_for("policy/cmd has two senders, sink and another", another)
     begun_s = time.monotonic()
     sink.policy = None  # the first one dies; the other takes over as soon as an operator lets it
-    sink.until(lambda: sink.send_twist(SLOWLY, session="another") or sink.ask("resume") == "", "a successor")
-    sink.until(lambda: sink.send_twist(SLOWLY, session="another") or sink.moving(), "its motion")
+    sink.until(lambda: another() or sink.ask("resume") == "", "a successor")
+    sink.until(lambda: another() or sink.moving(), "its motion")
     row.took(time.monotonic() - begun_s)
 
     sink.drive(SLOWLY)
@@ -257,7 +258,8 @@ def test_row_16_a_second_policy_or_safety_process_is_refused(sink: FaultSink, ro
     def ghost() -> None:
         out.publish(twist_to_msg([0.2, 0.0, 0.0, 0.0, 0.0, 0.0], time.monotonic_ns(), "tcp@ghost"))
 
-    sink.until(lambda: ghost() or "safety/cmd has a sender that is no process of this run" in sink.banner, "HOLD")
+    sink.held_for(FaultKind.SECOND_SENDER, ghost)
+    sink.refused_for("safety/cmd has a sender that is no process of this run", ghost)
     for _ in range(20):
         ghost()
         sink.until_stamp(sink.now_ns + 10 * MS)
