@@ -140,5 +140,5 @@ def _check_summary(path: Path) -> None:
     if path.is_file():
         try:
             json.loads(path.read_text())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StoreError(f"{path.name} is no JSON ({error}), must be what report has written") from error

@@ -23,7 +23,7 @@ def check_identity(path: Path, spec: Spec, task: str) -> None:
         return
     try:
         found = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"file {path} is unreadable ({error}), must be JSON; restore it from a copy") from error
     wrong = differences(found, wanted)
     if wrong:

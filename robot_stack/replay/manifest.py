@@ -50,7 +50,7 @@ class Manifest:
         try:
             raw = json.loads(file.read_text())
             return cls(end=EndReason(raw["end"]), length=int(raw["length"]), sha256=dict(raw["sha256"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(f"manifest of {path.name} is unreadable: {error!r}") from error
 
     def verify(self, path: Path) -> None:

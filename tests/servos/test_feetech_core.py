@@ -135,9 +135,10 @@ def test_a_file_that_is_none_is_refused_in_words(calibration: Path, entry: dict 
         calibrations_of(json.dumps(tree), "it")
 
 
-def test_text_that_is_no_json_is_refused_in_words():
+@pytest.mark.parametrize("text", ["calibration", "[" * 100_000])
+def test_text_that_is_no_json_is_refused_in_words(text: str):
     with pytest.raises(ConfigError, match="it cannot be read"):
-        calibrations_of("calibration", "it")
+        calibrations_of(text, "it")
 
 
 @pytest.mark.parametrize(

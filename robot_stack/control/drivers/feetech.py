@@ -107,7 +107,7 @@ def calibrations_of(text: str, source: str) -> dict[str, ServoCalibration]:
     try:
         tree = json.loads(text)
         entries = {name: {key: entry[key] for key in names} for name, entry in tree.items()}
-    except (ValueError, AttributeError, TypeError, KeyError) as error:
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
         raise ConfigError(
             f"calibration {source} cannot be read ({type(error).__name__}: {error}), must be what lerobot-calibrate "
             "writes; calibrate the arm"
