@@ -140,7 +140,7 @@ class Wires:
         if not others:
             text = f"nobody publishes {topic}; start the driver or correct the topic"
             return Fault(kind=FaultKind.INPUT_MISSING, text=text)
-        return _other_type(topic, others, kind) or self._note_publishers(topic)
+        return other_type(topic, others, kind) or self._note_publishers(topic)
 
     def _why_unheard(self, publisher: Publisher, kind: type) -> Fault | None:
         topic = publisher.topic_name
@@ -151,7 +151,7 @@ class Wires:
         others = self._subscribers(topic)
         if not others:
             return _nobody_listens(topic)
-        return _other_type(topic, others, kind) or self._note_subscribers(topic, kind)
+        return other_type(topic, others, kind) or self._note_subscribers(topic, kind)
 
     def _publishers(self, topic: str) -> list[Endpoint]:
         return [endpoint_of(info) for info in self.node.get_publishers_info_by_topic(topic)]
@@ -181,7 +181,8 @@ class Wires:
         return Fault(kind=FaultKind.CONTRADICTION, text=self.mismatches[topic])
 
 
-def _other_type(topic: str, others: list[Endpoint], kind: type) -> Fault | None:
+def other_type(topic: str, others: list[Endpoint], kind: type) -> Fault | None:
+    """Return why publishers or subscribers of a topic are of no use: none of them has the type; or None."""
     theirs = {other.kind for other in others}
     if type_name(kind) in theirs:
         return None

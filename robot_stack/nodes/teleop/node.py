@@ -22,6 +22,7 @@ from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import events_to_msg, teleop_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
 from robot_stack.nodes.qos import EVERY, NEWEST
+from robot_stack.nodes.teleop.problems import ProblemTeller
 from robot_stack.nodes.teleop.source import connect
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.finding import Level
@@ -47,7 +48,7 @@ class TeleopNode(StackNode):
         self._commands = {name: self.create_publisher(Joy, topics.teleop(name), NEWEST) for name in arms}
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
         self._said: dict[str, tuple[bool, int, bool]] = {}
-        self._problem = ""
+        self._teller = ProblemTeller()
         self._pressed_ns = 0
         self._reads = 0
         self._reads_per_message = math.ceil(READ_HZ / config.rate_hz) if self._source.real else 1
@@ -82,7 +83,7 @@ class TeleopNode(StackNode):
                 self._said[arm] = says
             if sample.events:
                 self._press(sample.events)
-        self._tell(self._source.problem())
+        self._tell(self._source.problem(), now_ns)
 
     def _send(self, arm: str, sample: TeleopSample) -> None:
         self._commands[arm].publish(self.sealer.seal(topics.teleop(arm), teleop_to_msg(sample)))
@@ -92,11 +93,10 @@ class TeleopNode(StackNode):
         self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
         self._events.publish(self.sealer.seal(topics.EVENTS, events_to_msg(events, self._pressed_ns, self._kind)))
 
-    def _tell(self, problem: str) -> None:
-        """Log what is wrong with the device, once for each change."""
-        if problem == self._problem:
+    def _tell(self, problem: str, now_ns: int) -> None:
+        """Log what is wrong with the device when it changes, and once a second where each message is wrong anew."""
+        if not self._teller.is_due(problem, now_ns):
             return
-        self._problem = problem
         if problem:
             self.get_logger().warning(problem)
         else:

@@ -23,6 +23,7 @@ from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
 from robot_stack.nodes.ros_time import OFFSET
 from robot_stack.nodes.sole_sender import SoleSender
 from robot_stack.nodes.state_admission import StateAdmission
+from robot_stack.nodes.teleop.problems import CarriedTypes
 from robot_stack.teleop.bindings import table
 from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
 from robot_stack.teleop.messages import JointPacket, JoyPacket, quest_inputs
@@ -89,10 +90,10 @@ def connect(
     built = build_teleop(config, scale, Machine(servos=LeaderPort))
     if built.keys:
         node.get_logger().info(f"keys of {config.device}:\n{table(built.keys)}")
-    _subscribe(node, config, selector, arms, built, wake)
+    carried = CarriedTypes(node, _subscribe(node, config, selector, arms, built, wake))
     return TeleopSource(
         sample=lambda now_ns: selector.route(built.device.sample(now_ns)),
-        problem=lambda: built.device.problem,
+        problem=lambda: carried.explain(built.device.problem, time.monotonic_ns()),
         real=True,
     )
 
@@ -104,35 +105,41 @@ def _subscribe(
     arms: Sequence[str],
     built: BuiltTeleop,
     wake: Callable[[], None],
-) -> None:
+) -> dict[str, type]:
+    """Subscribe a device to its topics and return the type of each that a foreign node publishes."""
+    kinds: dict[str, type] = {}
     inputs = config.joy if isinstance(config, LeaderTeleop) else None
     own = isinstance(config, JoyTeleop | LeaderTeleop) and config.stamps == "own"
     for topic, reader in built.joy.items():
         if inputs is not None and inputs.topic == topic and inputs.type != JOY:
+            kinds[topic] = type_called(inputs.type)
             feed = _feeds(node, topic, reader, quest_inputs, wake, own=own)
-            node.create_subscription(type_called(inputs.type), topic, feed, SAMPLED_EACH)
         else:
+            kinds[topic] = Joy
             feed = _feeds(node, topic, reader, _joy_packet, wake, own=own)
             feed = _of_this_run(node, topic, feed) if topic == PAGE else feed
-            node.create_subscription(Joy, topic, feed, SAMPLED_EACH)
+        node.create_subscription(kinds[topic], topic, feed, SAMPLED_EACH)
     if built.leader is not None and isinstance(config, LeaderTeleop):
         by_pose = config.follow == "pose"
-        kind: Any = PoseStamped if by_pose else JointState
+        kinds[config.topic] = PoseStamped if by_pose else JointState
         packet_of: Callable[[Any], Pose | JointPacket] = pose_from_msg if by_pose else _joint_packet
         feed = _feeds(node, config.topic, built.leader, packet_of, wake, own=own)
-        node.create_subscription(kind, config.topic, feed, SAMPLED_EACH)
+        node.create_subscription(kinds[config.topic], config.topic, feed, SAMPLED_EACH)
         if built.grip is not None and config.gripper_topic is not None:
             topic = config.gripper_topic.topic
             take = _feeds(node, topic, built.grip, lambda msg: float(msg.data), wake)
+            kinds[topic] = Float32
             node.create_subscription(Float32, topic, take, SAMPLED_EACH)
     if built.alive is not None and isinstance(config, JoyTeleop) and config.alive is not None:
         topic = config.alive.topic
         take = _feeds(node, topic, built.alive, pose_from_msg, wake, own=own)
+        kinds[topic] = PoseStamped
         node.create_subscription(PoseStamped, topic, take, SAMPLED_EACH)
     if built.robot is not None:
         for arm in arms:
             show = show_robot(node, arm, selector, built.robot)
             node.create_subscription(JointState, topics.state(arm), show, SAMPLED)
+    return kinds
 
 
 def _of_this_run(node: StackNode, topic: str, feed: Callable[[Joy], None]) -> Callable[[Joy], None]:
