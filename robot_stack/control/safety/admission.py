@@ -199,9 +199,10 @@ class ClockWatch:
             best = min(late, key=abs, default=0)
             if len(late) >= LEAST and abs(best) > SKEW_NS:
                 way = "behind" if best > 0 else "ahead of"
+                or_delayed = ", or end what delays the messages" if best > 0 else ""
                 text = (
                     f"stamps of {topic} are {abs(best) / 1e6:.0f} ms {way} this machine's clock, "
-                    f"must be within {SKEW_NS / 1e6:.0f} ms; synchronise the hosts"
+                    f"must be within {SKEW_NS / 1e6:.0f} ms; synchronise the hosts{or_delayed}"
                 )
                 return Refusal(kind=RefusalKind.CLOCK, text=text)
         return None
