@@ -23,7 +23,6 @@ from geometry_msgs.msg import TwistStamped
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from sensor_msgs.msg import JointState, Joy
-from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from robot_stack.config.files.library import config_root
@@ -32,10 +31,10 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, StackNode, make_executor
+from robot_stack.nodes.control_state import listen_to_control
 from robot_stack.nodes.conversion import (
     decision_from_msg,
     fault_to_msg,
-    mode_from_text,
     stamp_ns_of,
     state_to_msg,
     teleop_from_msg,
@@ -122,7 +121,7 @@ class FedCell(StackNode):
         self._fault.publish(self.sealer.seal(topics.fault(arm), fault_to_msg(None, arm, time.monotonic_ns())))
         self.create_subscription(TwistStamped, topics.command(arm), self._on_command, STATE)
         self.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
-        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        listen_to_control(self, self._on_mode)
         self.create_subscription(Joy, topics.teleop(arm), self._on_teleop, NEWEST)
         self._requests = {
             name: self.create_client(Trigger, topics.safety_service(name)) for name in topics.SAFETY_REQUESTS
@@ -230,8 +229,8 @@ class FedCell(StackNode):
     def _on_teleop(self, msg: Joy) -> None:
         self.teleop = teleop_from_msg(msg)
 
-    def _on_mode(self, msg: String) -> None:
-        self.banner = mode_from_text(msg.data)
+    def _on_mode(self, mode: Mode, reason: Refusal | None) -> None:
+        self.banner = (mode, reason)
 
 
 @contextmanager

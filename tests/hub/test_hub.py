@@ -322,7 +322,9 @@ def test_a_policy_that_nobody_could_load_is_not_given_away(place: Path, spoil) -
     assert not (place / "given").exists()
 
 
-@pytest.mark.parametrize("spoil", [_no_policy, _garbage, _other_spec, _no_spec, _no_run, _unknown_key, _no_json, _deep_json, _link])
+@pytest.mark.parametrize(
+    "spoil", [_no_policy, _garbage, _other_spec, _no_spec, _no_run, _unknown_key, _no_json, _deep_json, _link]
+)
 def test_what_is_not_sound_is_refused_and_nothing_is_written(place: Path, spoil) -> None:
     given, run = place / "given", place / "runs/peg"
     given.mkdir()

@@ -19,8 +19,10 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 pytest.importorskip("websockets", reason="no WebSockets on this machine")
 
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
 from sensor_msgs.msg import Image
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -29,14 +31,14 @@ from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.console.hub import IMAGE_HEAD
 from robot_stack.console.web import build_digest
 from robot_stack.nodes import topics
-from robot_stack.nodes.conversion import image_to_msg
+from robot_stack.nodes.conversion import image_to_msg, mode_to_msg, mode_to_text
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.processes.table import console_process
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
-from robot_stack.types.reason import RefusalKind
+from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.transition import EpisodeKind
 from tests.console.browser_store import HELPED, fetch, write_recorded
 
@@ -195,6 +197,32 @@ def test_a_policy_that_asks_for_help_is_on_the_page_until_it_no_longer_does(cell
     page.until(lambda: any("dismiss on browser" in line["text"] for line in page.parts["log"]), "the key on the topic")
     helped.publish(String(data=""))
     page.until(lambda: page.banner.get("mode") == "policy", "the end of the request")
+
+
+def test_a_stranger_that_says_who_is_in_control_is_not_believed_by_the_page(cell: FedCell, page: Page):
+    driving(page, cell)
+    page.until(lambda: page.banner.get("mode") == "policy", "the banner")
+    stranger = Node("stranger", context=cell.context, namespace=cell.get_namespace())
+    held = Refusal(kind=RefusalKind.KEY, text="hold pressed by a stranger")
+    lies = [
+        (stranger.create_publisher(String, topics.MODE, LATCHED), String(data=mode_to_text(Mode.HOLD, held))),
+        (stranger.create_publisher(Bool, topics.ESTOP, LATCHED), Bool(data=True)),
+        (
+            stranger.create_publisher(DiagnosticArray, topics.CONTROL, LATCHED),
+            mode_to_msg(Mode.STOP, held, time.monotonic_ns()),
+        ),
+    ]
+    seen: list[tuple[str, bool]] = []
+    until_s = time.monotonic() + 1.5
+    while time.monotonic() < until_s:
+        for publisher, lie in lies:
+            publisher.publish(lie)
+        page.live()
+        seen.append((page.banner["mode"], page.parts["now"]["estop"]["on"]))
+    stranger.destroy_node()
+    assert set(seen) == {("policy", False)}
+    page.say(k="press", what="hold")
+    page.until(lambda: page.banner.get("mode") == "hold", "what the safety process says")
 
 
 def test_episodes_of_the_runs_store_are_played(cell: FedCell, page: Page):

@@ -16,13 +16,15 @@ from robot_stack.control.safety.admission import FaultRecord
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.actor.cell_link import CellLink
-from robot_stack.nodes.conversion import fault_to_msg, state_to_msg
+from robot_stack.nodes.control_state import listen_to_control
+from robot_stack.nodes.conversion import fault_to_msg, mode_to_msg, state_to_msg
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.nodes.teleop.source import show_robot
 from robot_stack.teleop.robot_view import RobotView
+from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
-from robot_stack.types.reason import Fault, FaultKind, RefusalKind
+from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
 from tests.control.filter_rig import Rig
 
 KEY = WireKey.random()
@@ -103,6 +105,31 @@ def test_an_actors_fault_is_not_ended_by_a_recorded_ok():
     for fault, stamp_ns in ((EMERGENCY, now_ns), (None, now_ns - round(HOUR_S * 1e9))):
         link.on_fault("arm", ROBOT.seal(topics.fault("arm"), fault_to_msg(fault, "arm", stamp_ns)))
     assert link.fault == EMERGENCY
+
+
+def test_who_is_in_control_is_heard_from_the_safety_process_alone_and_never_turned_back():
+    hear, taken, refused = {}, [], []
+    node = SimpleNamespace(
+        sealer=HERE, create_subscription=lambda kind, topic, callback, profile: hear.update({topic: callback})
+    )
+    listen_to_control(node, lambda mode, reason: taken.append((mode, reason)), refused.append)
+    now_ns, held = time.monotonic_ns(), Refusal(kind=RefusalKind.KEY, text="hold pressed")
+    said = {
+        "true": ROBOT.seal(topics.CONTROL, mode_to_msg(Mode.HOLD, held, now_ns)),
+        "stranger": Sealer(WireKey.random(), "safety-1").seal(
+            topics.CONTROL, mode_to_msg(Mode.POLICY, None, now_ns + 1)
+        ),
+        "unsealed": mode_to_msg(Mode.POLICY, None, now_ns + 1),
+        "recorded": ROBOT.seal(topics.CONTROL, mode_to_msg(Mode.POLICY, None, now_ns - round(HOUR_S * 1e9))),
+        "broken": ROBOT.seal(topics.CONTROL, fault_to_msg(None, "arm", now_ns + 1)),
+    }
+    for msg in said.values():
+        hear[topics.CONTROL](msg)
+    assert taken == [(Mode.HOLD, held)]
+    assert [text.split(", must")[0] for text in refused] == [
+        *["_wire/safety/control has a sender that is no process of this run"] * 2,
+        "modes are ['arm']",
+    ]
 
 
 @pytest.mark.parametrize("set_back_s", [HOUR_S, -HOUR_S])

@@ -131,28 +131,47 @@ class OnceAdmission:
         return None
 
 
+class LatchedAdmission:
+    """The judge of a topic whose last report waits for whoever listens later, so that it may be of any age.
+
+    If a clock was set meanwhile it seems older than it is, or of the future: the first one counts, and none is newer
+    than now, or it would be believed until then.
+    """
+
+    def __init__(self) -> None:
+        self._newest_ns: int | None = None
+
+    def takes(self, stamp_ns: int, now_ns: int) -> bool:
+        """Return whether a report is newer than all before it; it is the newest from then on.
+
+        Args:
+            stamp_ns: When it was made.
+            now_ns: Steady clock.
+        """
+        made_ns = min(stamp_ns, now_ns)
+        if self._newest_ns is not None and made_ns <= self._newest_ns:
+            return False
+        self._newest_ns = made_ns
+        return True
+
+
 class FaultRecord:
     """What an arm's robot process says is wrong with it: its newest report."""
 
     def __init__(self) -> None:
         self.fault: Fault | None = None
-        self._newest_ns: int | None = None
+        self._admission = LatchedAdmission()
 
     def hear(self, fault: Fault | None, stamp_ns: int, now_ns: int) -> None:
         """Take a report, "no fault" too, unless it is older than the newest.
-
-        The last report waits for whoever listens later, so it may be of any age. If a clock was set meanwhile it seems
-        older than it is, or of the future: the first one counts, and none is newer than now, or it would be believed
-        until then.
 
         Args:
             fault: None for "no fault".
             stamp_ns: When it was made.
             now_ns: Steady clock.
         """
-        made_ns = min(stamp_ns, now_ns)
-        if self._newest_ns is None or made_ns > self._newest_ns:
-            self.fault, self._newest_ns = fault, made_ns
+        if self._admission.takes(stamp_ns, now_ns):
+            self.fault = fault
 
 
 class KeyAdmission(OnceAdmission):

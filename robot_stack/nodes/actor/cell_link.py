@@ -21,12 +21,12 @@ from robot_stack.control.safety.admission import OLDEST_VERDICT_S, FaultRecord, 
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
+from robot_stack.nodes.control_state import listen_to_control
 from robot_stack.nodes.conversion import (
     decision_from_msg,
     events_from_msg,
     fault_from_msg,
     image_from_msg,
-    mode_from_text,
     stamp_ns_of,
     state_from_msg,
 )
@@ -135,7 +135,7 @@ class CellLink(StackNode):
             self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
             self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
             self.create_subscription(Joy, topics.label(arm), partial(self._on_label, arm), EVERY)
-        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        listen_to_control(self, self._on_mode, partial(self._refused.__setitem__, topics.CONTROL))
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
         self.create_subscription(Header, topics.RESET_DONE, self._on_reset_done, LATCHED)
         self.create_subscription(Bool, topics.TRUTH, self._on_truth, LATCHED)
@@ -194,14 +194,9 @@ class CellLink(StackNode):
             self.decisions[arm] = decision
             self._changed.notify_all()
 
-    def _on_mode(self, msg: String) -> None:
-        try:
-            mode = mode_from_text(msg.data)
-        except SpecError as error:  # of a stranger: what this process does hangs on it no more than the arm
-            self._refused[topics.MODE] = str(error)
-            return
+    def _on_mode(self, mode: Mode, reason: Refusal | None) -> None:
         with self._changed:
-            self.mode = mode
+            self.mode = (mode, reason)
             self._changed.notify_all()
 
     def _on_events(self, msg: Joy) -> None:

@@ -35,6 +35,7 @@ from robot_stack.nodes.conversion import (
     events_from_msg,
     fault_from_msg,
     frame_and_session,
+    mode_to_msg,
     mode_to_text,
     stamp_ns_of,
     state_from_msg,
@@ -89,6 +90,7 @@ class SafetyNode(StackNode):
         self._outputs = {name: ArmOutput(self, arm) for name, arm in self._arms.items()}
         self._modes = self.create_publisher(String, topics.MODE, LATCHED)
         self._estops = self.create_publisher(Bool, topics.ESTOP, LATCHED)
+        self._control = self.create_publisher(DiagnosticArray, topics.CONTROL, LATCHED)
         self._limits = self.create_publisher(String, topics.LIMITS, LATCHED)
         shown = settings_of(run, {"": "safety"})
         self._tightened = LimitParameters(self, self.settings, shown, limits_of(run), self._limit)
@@ -335,15 +337,20 @@ class SafetyNode(StackNode):
             if not self._latch.settled():
                 return
         was, self._said, self._since = self._said, now, time.strftime("%H:%M:%S")
+        message = mode_to_msg(*self._shown(), time.monotonic_ns())
+        self._control.publish(self.sealer.seal(topics.CONTROL, message))
         self._modes.publish(String(data=self._banner()))
         if was is None or (was[0] is Mode.STOP) != (now[0] is Mode.STOP):
             self._estops.publish(Bool(data=now[0] is Mode.STOP))
         self.get_logger().info(f"{was[0] if was else 'start'} -> {self._banner()}")
         self.publish_diagnostics()
 
-    def _banner(self) -> str:
+    def _shown(self) -> tuple[Mode, Refusal | None]:
         mode, reason = self._filter.mode, self._filter.reason
-        return mode_to_text(mode, replace(reason, text=f"{reason} (since {self._since})") if reason else None)
+        return mode, replace(reason, text=f"{reason} (since {self._since})") if reason else None
+
+    def _banner(self) -> str:
+        return mode_to_text(*self._shown())
 
 
 def _settings_beside_the_limits(run: ResolvedRun) -> dict[str, str]:

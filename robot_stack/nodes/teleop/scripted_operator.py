@@ -13,7 +13,8 @@ from std_msgs.msg import String
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
-from robot_stack.nodes.conversion import mode_from_text, stamp_ns_of, vector_from_msg
+from robot_stack.nodes.control_state import listen_to_control
+from robot_stack.nodes.conversion import stamp_ns_of, vector_from_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
 from robot_stack.nodes.seeing import seen_from_vector
@@ -23,7 +24,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.help import HelpRequest
 from robot_stack.types.interfaces import TeleopDevice
-from robot_stack.types.reason import RefusalKind
+from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.build import build_operator
 from robot_stack.workcell.local_cell import ROLES
@@ -161,10 +162,8 @@ def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
     def on_seen(msg: JointState) -> None:
         operator.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
 
-    def on_mode(msg: String) -> None:
-        with suppress(SpecError):
-            mode, reason = mode_from_text(msg.data)
-            operator.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
+    def on_mode(mode: Mode, reason: Refusal | None) -> None:
+        operator.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
 
     def on_status(msg: String) -> None:
         with suppress(SpecError):
@@ -178,7 +177,7 @@ def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
             operator.hear_call(HelpRequest.from_text(msg.data) is not None, time.monotonic_ns())
 
     node.create_subscription(JointState, topics.SEEN, on_seen, SAMPLED)
-    node.create_subscription(String, topics.MODE, on_mode, LATCHED)
+    listen_to_control(node, on_mode)
     node.create_subscription(String, topics.STATUS, on_status, LATCHED)
     node.create_subscription(String, topics.CLAIM, on_claim, EVERY)
     node.create_subscription(String, topics.HELP, on_help, LATCHED)

@@ -44,6 +44,7 @@ from robot_stack.console.session import ConsoleSession
 from robot_stack.control.safety.admission import OLDEST_VERDICT_S, KeyAdmission
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
+from robot_stack.nodes.control_state import listen_to_control
 from robot_stack.nodes.conversion import (
     events_from_msg,
     events_to_msg,
@@ -51,7 +52,6 @@ from robot_stack.nodes.conversion import (
     frame_and_session,
     header_of,
     image_from_msg,
-    mode_from_text,
     page_to_msg,
     raw_stamp_ns,
     stamp_ns_of,
@@ -67,9 +67,11 @@ from robot_stack.teleop.messages import JoyPacket
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.access.security import actor_credentials
+from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
 from robot_stack.types.help import HelpRequest
+from robot_stack.types.reason import Refusal
 from robot_stack.workcell.build_safety import stop_topics
 
 if TYPE_CHECKING:
@@ -202,8 +204,7 @@ class ConsoleNode(StackNode):
         for index, camera in enumerate(self._run.cameras):
             receive = self._on_image(index, camera)
             self.create_subscription(Image, topics.observation(camera), receive, SAMPLED, raw=True)
-        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
-        self.create_subscription(Bool, topics.ESTOP, self._on_estop, LATCHED)
+        listen_to_control(self, self._on_mode, partial(self._refused.__setitem__, topics.CONTROL))
         for topic in (topics.STOP_INPUT, *stop_topics(self._run)):
             self.create_subscription(Bool, topic, partial(self._on_stop_input, topic), EVERY)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
@@ -257,19 +258,10 @@ class ConsoleNode(StackNode):
 
         return receive
 
-    def _on_mode(self, msg: String) -> None:
-        try:
-            mode, reason = mode_from_text(msg.data)
-        except SpecError as error:
-            self._refused[topics.MODE] = str(error)
-            return
+    def _on_mode(self, mode: Mode, reason: Refusal | None) -> None:
         with self._session.locked():
             self._heard.banner(mode, str(reason or ""), time.monotonic_ns(), time.time())
-        self._changed()
-
-    def _on_estop(self, msg: Bool) -> None:
-        with self._session.locked():
-            self._heard.facts.estop = msg.data
+            self._heard.facts.estop = mode is Mode.STOP
         self._changed()
 
     def _on_stop_input(self, topic: str, msg: Bool) -> None:
