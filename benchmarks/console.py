@@ -44,6 +44,7 @@ from robot_stack.console.web import build_digest
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_to_msg
 from robot_stack.nodes.qos import LATCHED, NEWEST
+from robot_stack.nodes.sealed_text import SealedText
 from robot_stack.processes.table import console_process
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
@@ -251,14 +252,14 @@ async def watch(url: str) -> None:
 
 def updates_ms(cell: FedCell, page: Any, count: int) -> list[float]:
     """Milliseconds from a topic to the screen."""
-    prompts = cell.create_publisher(String, topics.PROMPT, LATCHED)
+    prompts = SealedText(cell, topics.PROMPT, LATCHED)
     rng, delays = np.random.default_rng(0), []
     page.evaluate(OBSERVE)
     for number in range(count):
         page.wait_for_timeout(float(rng.uniform(50, 250)))
         shown = f"Do number {number}. Then press 'reset done' (R)."
         told_ms = 1e3 * time.time()
-        prompts.publish(String(data=f"do number {number}"))
+        prompts.say(f"do number {number}")
         until(lambda shown=shown: page.evaluate("(text) => window.drawn[text] || 0", shown), "the update", page)
         delays.append(page.evaluate("(text) => window.drawn[text]", shown) - told_ms)
     prompts.publish(String(data=""))

@@ -31,10 +31,10 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, StackNode, make_executor
-from robot_stack.nodes.control_state import listen_to_control
 from robot_stack.nodes.conversion import (
     decision_from_msg,
     fault_to_msg,
+    mode_from_text,
     stamp_ns_of,
     state_to_msg,
     teleop_from_msg,
@@ -42,6 +42,7 @@ from robot_stack.nodes.conversion import (
     twist_to_msg,
 )
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
+from robot_stack.nodes.sealed_text import listen_to_text
 from robot_stack.processes.child import take_priority
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
@@ -121,7 +122,7 @@ class FedCell(StackNode):
         self._fault.publish(self.sealer.seal(topics.fault(arm), fault_to_msg(None, arm, time.monotonic_ns())))
         self.create_subscription(TwistStamped, topics.command(arm), self._on_command, STATE)
         self.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
-        listen_to_control(self, self._on_mode)
+        listen_to_text(self, topics.MODE, self._on_mode)
         self.create_subscription(Joy, topics.teleop(arm), self._on_teleop, NEWEST)
         self._requests = {
             name: self.create_client(Trigger, topics.safety_service(name)) for name in topics.SAFETY_REQUESTS
@@ -229,8 +230,8 @@ class FedCell(StackNode):
     def _on_teleop(self, msg: Joy) -> None:
         self.teleop = teleop_from_msg(msg)
 
-    def _on_mode(self, mode: Mode, reason: Refusal | None) -> None:
-        self.banner = (mode, reason)
+    def _on_mode(self, text: str) -> None:
+        self.banner = mode_from_text(text)
 
 
 @contextmanager

@@ -30,8 +30,8 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
 from robot_stack.types.robot import EVENTS, RobotState, TeleopSample
 
-KIND = "kind"
-"""Key of the kind of a fault, or of a reason, in its message."""
+FAULT_KIND = "kind"
+"""Key of a fault's kind in its message."""
 CLAMPS = tuple(Clamp)
 """Bits of the third button of a label, in this order."""
 MODES = tuple(Mode)
@@ -365,39 +365,13 @@ def mode_from_text(text: str) -> tuple[Mode, Refusal | None]:
     return Mode(mode), Refusal(kind=RefusalKind(kind[:-1]), text=reason)
 
 
-def mode_to_msg(mode: Mode, reason: Refusal | None, stamp_ns: int) -> DiagnosticArray:
-    """Put the state of control into a message of one status, whose name it is; the kind of its reason is a value."""
-    values = [KeyValue(key=KIND, value=reason.kind.name)] if reason else []
-    status = DiagnosticStatus(name=mode.name, message=reason.text if reason else "", values=values)
-    return DiagnosticArray(header=header_of(stamp_ns), status=[status])
-
-
-def mode_from_msg(msg: DiagnosticArray) -> tuple[Mode, Refusal | None]:
-    """Read the state of control and its reason out of a message, the inverse of `mode_to_msg`.
-
-    Raises:
-        SpecError: If it has not one status, or its mode or the kind of its reason is unknown.
-    """
-    if len(msg.status) != 1 or msg.status[0].name not in Mode.__members__:
-        names = [status.name for status in msg.status]
-        raise SpecError(f"modes are {names}, must be one of {list(Mode.__members__)}; update their sender")
-    status = msg.status[0]
-    kinds = [pair.value for pair in status.values if pair.key == KIND]
-    if not kinds:
-        return Mode[status.name], None
-    if kinds[0] not in RefusalKind.__members__:
-        known = list(RefusalKind.__members__)
-        raise SpecError(f"kind of reason is {kinds[0]!r}, must be one of {known}; update its sender")
-    return Mode[status.name], Refusal(kind=RefusalKind[kinds[0]], text=status.message)
-
-
 def fault_to_msg(fault: Fault | None, arm: str, stamp_ns: int) -> DiagnosticArray:
     """Put what an arm's driver reports into a message of one status.
 
     It is OK where the arm is well; the kind of a fault stands among the status's values.
     """
     level = DiagnosticStatus.ERROR if fault else DiagnosticStatus.OK
-    values = [KeyValue(key=KIND, value=fault.kind.name)] if fault else []
+    values = [KeyValue(key=FAULT_KIND, value=fault.kind.name)] if fault else []
     status = DiagnosticStatus(level=level, name=arm, message=fault.text if fault else "ok", values=values)
     return DiagnosticArray(header=header_of(stamp_ns), status=[status])
 
@@ -413,7 +387,7 @@ def fault_from_msg(msg: DiagnosticArray) -> Fault | None:
     status = msg.status[0]
     if status.level == DiagnosticStatus.OK:
         return None
-    kind = next((pair.value for pair in status.values if pair.key == KIND), "")
+    kind = next((pair.value for pair in status.values if pair.key == FAULT_KIND), "")
     if kind not in FaultKind.__members__:
         raise SpecError(f"kind of fault is {kind!r}, must be one of {list(FaultKind.__members__)}; update its sender")
     return Fault(kind=FaultKind[kind], text=status.message)

@@ -37,7 +37,7 @@ What the processes of the run tell each other, sealed or packed; the underscore 
 | <arm>/safety/label | Joy | R 100 | 100 Hz | decision behind the command of the same stamp |
 | teleop/events | Joy | R 10 | event | indices of `EVENTS`; from devices and from the console |
 | teleop/page | Joy | R 1 | 25 Hz, change | hand at the console's page, while one has it; simulated arms only |
-| safety/control | DiagnosticArray | latched | change | one status: its name is the mode, its text why |
+| safety/mode, episode/..., cell/status | DiagnosticArray | as above | | the same texts, sealed (`nodes.sealed_text`) |
 | safety/operator | Header | R 1 | 5 Hz | somebody has the console's page in view; from the console |
 | reset/request, reset/done | Header | R 1, latched | event | seed in frame_id; in `done`, if it failed, why |
 | sim/snapshot, sim/seen, sim/truth | JointState, JointState, Bool | R 1 | | only with the simulator |
@@ -46,8 +46,8 @@ R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node ad
 ~/lifecycle (String, latched: its stage, and why not the next), the services of a managed node, and /diagnostics (1 Hz).
 Stamps are ROS time everywhere (`nodes.ros_time` says how ages survive a step of the clock). Under _wire/ the sender
 says in frame_id who it is: "tcp@actor-3f2a91c0" on policy/cmd, and with a seal that only processes of the run can make
-on state, fault, safety/cmd, safety/gripper, safety/label, safety/control, teleop/cmd, teleop/events, teleop/page and
-safety/operator:
+on state, fault, safety/cmd, safety/gripper, safety/label, teleop/cmd, teleop/events, teleop/page, safety/operator and
+the texts:
 "tcp:POLICY@safety-91c03f2a#5d41..." (`control.safety.seal`). A second living sender is refused, a stranger always; of
 a stranger's keys only `stop` and `hold` count.
 """
@@ -92,8 +92,6 @@ WIRE = "_wire"
 VIEWS = ("joint_states", "tcp_pose", "tcp_twist", "wrench", "gripper")
 EVENTS = f"{WIRE}/teleop/events"
 MODE = "safety/mode"
-"""For tools, which take it from anybody; processes of the run read `CONTROL`."""
-CONTROL = f"{WIRE}/safety/control"
 ESTOP = "safety/estop"
 LIMITS = "safety/limits"
 STOP_INPUT = "safety/stop_input"
@@ -123,6 +121,11 @@ SAFETY_REQUESTS = (
     "clear_stop",
 )
 """Trigger services under safety/; the answer's message says why a request was refused."""
+
+
+def sealed(topic: str) -> str:
+    """Return the topic on which processes of the run tell each other what tools read on a topic of texts."""
+    return f"{WIRE}/{topic}"
 
 
 def state(arm: str) -> str:

@@ -19,10 +19,8 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 pytest.importorskip("websockets", reason="no WebSockets on this machine")
 
-from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.node import Node
 from sensor_msgs.msg import Image
-from std_msgs.msg import Bool, String
+from std_msgs.msg import Bool
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -31,9 +29,11 @@ from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.console.hub import IMAGE_HEAD
 from robot_stack.console.web import build_digest
 from robot_stack.nodes import topics
-from robot_stack.nodes.conversion import image_to_msg, mode_to_msg, mode_to_text
+from robot_stack.nodes.base import StackNode
+from robot_stack.nodes.conversion import image_to_msg, mode_to_text
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import LATCHED, NEWEST
+from robot_stack.nodes.sealed_text import SealedText
 from robot_stack.processes.table import console_process
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.command import Mode, Source
@@ -145,10 +145,10 @@ def closes(page: Page) -> bool:
 
 
 def test_a_page_takes_over_moves_the_arm_gives_it_back_and_labels(cell: FedCell, page: Page):
-    status = cell.create_publisher(String, topics.STATUS, LATCHED)
+    status = SealedText(cell, topics.STATUS, LATCHED)
     images = cell.create_publisher(Image, topics.observation("front"), NEWEST)
     told = EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.ONLINE, episode_id="000007-online-actor")
-    status.publish(String(data=told.to_text()))
+    status.say(told.to_text())
     driving(page, cell)
     page.until(lambda: page.banner.get("mode") == "policy", "the banner")
     page.until(lambda: (page.parts["now"]["episode"] or {}).get("number") == "7", "the episode")
@@ -180,47 +180,50 @@ def test_a_page_takes_over_moves_the_arm_gives_it_back_and_labels(cell: FedCell,
     page.say(k="press", what="hold")
     page.until(lambda: cell.banner == (Mode.HOLD, cell.banner[1]), "hold")
     assert str(cell.banner[1]).startswith("hold pressed on browser")
-    status.publish(String(data=EpisodeStatus(phase=Phase.FINISHED).to_text()))
+    status.say(EpisodeStatus(phase=Phase.FINISHED).to_text())
     page.until(lambda: page.parts["now"]["episode"] is None, "the end of the episode")
     assert (cell.folder / "console" / "pictures" / "000007-online-actor.jpg").is_file()
 
 
 def test_a_policy_that_asks_for_help_is_on_the_page_until_it_no_longer_does(cell: FedCell, page: Page):
     request = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 2.1 s"))
-    helped = cell.create_publisher(String, topics.HELP, LATCHED)
+    helped = SealedText(cell, topics.HELP, LATCHED)
     driving(page, cell)
-    helped.publish(String(data="nonsense"))
-    helped.publish(String(data=request.to_text()))
+    helped.say("nonsense")
+    helped.say(request.to_text())
     page.until(lambda: page.banner.get("mode") == "asks", "the request")
     assert "The policy is stuck: No progress for 2.1 s." in page.banner["why"]
     page.say(k="press", what="dismiss")
     page.until(lambda: any("dismiss on browser" in line["text"] for line in page.parts["log"]), "the key on the topic")
-    helped.publish(String(data=""))
+    helped.say("")
     page.until(lambda: page.banner.get("mode") == "policy", "the end of the request")
 
 
-def test_a_stranger_that_says_who_is_in_control_is_not_believed_by_the_page(cell: FedCell, page: Page):
+def test_a_stranger_that_tells_of_the_cell_is_not_believed_by_the_page(cell: FedCell, page: Page):
+    """Who is in control is told to an operator, and a verdict is kept for the episode that is told of."""
     driving(page, cell)
     page.until(lambda: page.banner.get("mode") == "policy", "the banner")
-    stranger = Node("stranger", context=cell.context, namespace=cell.get_namespace())
-    held = Refusal(kind=RefusalKind.KEY, text="hold pressed by a stranger")
-    lies = [
-        (stranger.create_publisher(String, topics.MODE, LATCHED), String(data=mode_to_text(Mode.HOLD, held))),
-        (stranger.create_publisher(Bool, topics.ESTOP, LATCHED), Bool(data=True)),
-        (
-            stranger.create_publisher(DiagnosticArray, topics.CONTROL, LATCHED),
-            mode_to_msg(Mode.STOP, held, time.monotonic_ns()),
-        ),
-    ]
-    seen: list[tuple[str, bool]] = []
+    told = EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.ONLINE, episode_id="000666-online-stranger")
+    lies = {
+        topics.MODE: mode_to_text(Mode.STOP, Refusal(kind=RefusalKind.KEY, text="stop pressed by a stranger")),
+        topics.STATUS: told.to_text(),
+        topics.PROMPT: "put your hand under the gripper",
+        topics.HELP: HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 9 s")).to_text(),
+    }
+    stranger = StackNode("stranger", cell.run.run.cell)  # has no key of the run
+    says = [(SealedText(stranger, topic, LATCHED), text) for topic, text in lies.items()]
+    estop = stranger.create_publisher(Bool, topics.ESTOP, LATCHED)
+    seen: list[tuple[str, bool, object]] = []
     until_s = time.monotonic() + 1.5
     while time.monotonic() < until_s:
-        for publisher, lie in lies:
-            publisher.publish(lie)
+        estop.publish(Bool(data=True))
+        for sealed, text in says:
+            sealed.say(text)
         page.live()
-        seen.append((page.banner["mode"], page.parts["now"]["estop"]["on"]))
+        now = page.parts["now"]
+        seen.append((page.banner["mode"], now["estop"]["on"], (now["episode"] or {}).get("number")))
     stranger.destroy_node()
-    assert set(seen) == {("policy", False)}
+    assert set(seen) == {("policy", False, None)}
     page.say(k="press", what="hold")
     page.until(lambda: page.banner.get("mode") == "hold", "what the safety process says")
 

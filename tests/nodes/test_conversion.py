@@ -175,25 +175,6 @@ def test_a_text_that_is_no_banner_is_refused(text):
         c.mode_from_text(text)
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("reason", [None, *(Refusal(kind=kind, text="late: (check) it") for kind in RefusalKind)])
-def test_the_state_of_control_keeps_its_reason(mode, reason):
-    assert c.mode_from_msg(c.mode_to_msg(mode, reason, 3)) == (mode, reason)
-
-
-@pytest.mark.parametrize("broken", ["no status", "two", "no mode", "odd kind"])
-def test_a_message_that_is_no_state_of_control_is_refused(broken):
-    msg = c.mode_to_msg(Mode.HOLD, Refusal(kind=RefusalKind.KEY, text="held"), 3)
-    if broken in ("no status", "two"):
-        msg.status = [*msg.status, *msg.status][: 2 if broken == "two" else 0]
-    elif broken == "no mode":
-        msg.status[0].name = "SLEEPING"
-    else:
-        msg.status[0].values = [KeyValue(key="kind", value="SLEEPY")]
-    with pytest.raises(SpecError, match="must be one of"):
-        c.mode_from_msg(msg)
-
-
 @pytest.mark.parametrize("kind", list(FaultKind))
 def test_a_fault_keeps_its_kind_and_text_and_its_end_is_none(kind):
     fault = Fault(kind=kind, text="look after it")

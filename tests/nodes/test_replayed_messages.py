@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.qos import QoSProfile
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 
@@ -16,15 +19,16 @@ from robot_stack.control.safety.admission import FaultRecord
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.actor.cell_link import CellLink
-from robot_stack.nodes.control_state import listen_to_control
-from robot_stack.nodes.conversion import fault_to_msg, mode_to_msg, state_to_msg
+from robot_stack.nodes.conversion import fault_to_msg, header_of, state_to_msg
+from robot_stack.nodes.qos import EVERY, LATCHED
+from robot_stack.nodes.sealed_text import listen_to_text
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.nodes.teleop.source import show_robot
 from robot_stack.teleop.robot_view import RobotView
-from robot_stack.types.command import Mode
+from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
-from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
+from robot_stack.types.reason import Fault, FaultKind, RefusalKind
 from tests.control.filter_rig import Rig
 
 KEY = WireKey.random()
@@ -107,29 +111,54 @@ def test_an_actors_fault_is_not_ended_by_a_recorded_ok():
     assert link.fault == EMERGENCY
 
 
-def test_who_is_in_control_is_heard_from_the_safety_process_alone_and_never_turned_back():
-    hear, taken, refused = {}, [], []
-    node = SimpleNamespace(
-        sealer=HERE, create_subscription=lambda kind, topic, callback, profile: hear.update({topic: callback})
-    )
-    listen_to_control(node, lambda mode, reason: taken.append((mode, reason)), refused.append)
-    now_ns, held = time.monotonic_ns(), Refusal(kind=RefusalKind.KEY, text="hold pressed")
-    said = {
-        "true": ROBOT.seal(topics.CONTROL, mode_to_msg(Mode.HOLD, held, now_ns)),
-        "stranger": Sealer(WireKey.random(), "safety-1").seal(
-            topics.CONTROL, mode_to_msg(Mode.POLICY, None, now_ns + 1)
-        ),
-        "unsealed": mode_to_msg(Mode.POLICY, None, now_ns + 1),
-        "recorded": ROBOT.seal(topics.CONTROL, mode_to_msg(Mode.POLICY, None, now_ns - round(HOUR_S * 1e9))),
-        "broken": ROBOT.seal(topics.CONTROL, fault_to_msg(None, "arm", now_ns + 1)),
-    }
-    for msg in said.values():
-        hear[topics.CONTROL](msg)
-    assert taken == [(Mode.HOLD, held)]
-    assert [text.split(", must")[0] for text in refused] == [
-        *["_wire/safety/control has a sender that is no process of this run"] * 2,
-        "modes are ['arm']",
-    ]
+def text_msg(text: str, stamp_ns: int) -> DiagnosticArray:
+    return DiagnosticArray(header=header_of(stamp_ns), status=[DiagnosticStatus(message=text)])
+
+
+class Listener:
+    """What of a node listens to texts, and what it took and refused of one topic."""
+
+    sealer = HERE
+
+    def __init__(self, topic: str, profile: QoSProfile) -> None:
+        self.wire = topics.sealed(topic)
+        self.taken, self.refused = [], []
+        listen_to_text(self, topic, self._take, profile, self.refused.append)
+
+    def create_subscription(self, kind: type, topic: str, callback: Callable, profile: QoSProfile) -> None:
+        assert topic == self.wire
+        self.hear = callback
+
+    def _take(self, text: str) -> None:
+        if text == "nonsense":
+            raise SpecError("it is nonsense")
+        self.taken.append(text)
+
+    def hears(self, text: str, age_s: float, sealer: Sealer = ROBOT) -> None:
+        self.hear(sealer.seal(self.wire, text_msg(text, time.monotonic_ns() - round(age_s * 1e9))))
+
+
+@pytest.mark.parametrize(("topic", "profile"), [(topics.MODE, LATCHED), (topics.CLAIM, EVERY)])
+def test_a_text_is_heard_from_a_process_of_the_run_and_never_turned_back(topic: str, profile: QoSProfile):
+    listener = Listener(topic, profile)
+    listener.hears("true", 0.1)
+    listener.hear(text_msg("unsealed", time.monotonic_ns()))
+    listener.hears("of a stranger", 0.0, Sealer(WireKey.random(), "safety-1"))
+    listener.hears("recorded", HOUR_S)
+    listener.hears("nonsense", 0.05)
+    listener.hears("later", 0.0)
+    assert listener.taken == ["true", "later"]
+    foreign = f"text on {listener.wire} is of no process of this run, must be; stop what else sends there"
+    assert listener.refused[:2] == [foreign] * 2
+    assert listener.refused[-1] == "it is nonsense"
+
+
+def test_the_last_text_of_a_latched_topic_waits_for_its_listener_and_a_claim_does_not():
+    mode, claim = Listener(topics.MODE, LATCHED), Listener(topics.CLAIM, EVERY)
+    for listener in (mode, claim):
+        listener.hears("said before", 60.0)
+    assert (mode.taken, claim.taken) == (["said before"], [])
+    assert "old" in claim.refused[0]
 
 
 @pytest.mark.parametrize("set_back_s", [HOUR_S, -HOUR_S])

@@ -14,7 +14,6 @@ import numpy as np
 import rclpy
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
-from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
@@ -226,7 +225,7 @@ class RosCell:
         self.finish()
         turn = self._run.task.turn(task_id)
         self._task_id = turn.id
-        link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING, task_id=turn.id).to_text()))
+        link.status.say(EpisodeStatus(phase=Phase.RESETTING, task_id=turn.id).to_text())
         request = ResetRequest(seed=seed, task_id=turn.id, scene=scene)
         make_ready(link, self._run, request, deadline_s, self._await)
         moves = turn.id in self._run.task.equal_ids and any(arm.start is not None for arm in self._arms.values())
@@ -245,22 +244,22 @@ class RosCell:
             link.events.clear()
         self._request("start_demo" if kind is EpisodeKind.DEMO else "start_policy")
         status = EpisodeStatus(phase=Phase.RUNNING, kind=kind, episode_id=episode_id, task_id=self._task_id)
-        link.status.publish(String(data=status.to_text()))
+        link.status.say(status.to_text())
         self.executed()
 
     def claim(self, verdict: Verdict) -> None:
         """Tell the operator which verdict the reward model claims."""
-        self._connected().claims.publish(String(data=verdict.value))
+        self._connected().claims.say(verdict.value)
 
     def ask(self, request: HelpRequest | None) -> None:
         """Publish the policy's request for help, or that it has none."""
-        self._connected().help.publish(String(data="" if request is None else request.to_text()))
+        self._connected().help.say("" if request is None else request.to_text())
 
     def finish(self) -> None:
         """End the episode, so that the arms hold."""
         link = self._connected()
         self._request("end_episode")
-        link.status.publish(String(data=EpisodeStatus(phase=Phase.FINISHED).to_text()))
+        link.status.say(EpisodeStatus(phase=Phase.FINISHED).to_text())
 
     def truth(self) -> bool | None:
         """Return the simulator's own verdict whether the task is done, or None without one."""

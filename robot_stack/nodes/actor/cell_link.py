@@ -12,7 +12,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from rclpy.client import Client
 from sensor_msgs.msg import Image, JointState, Joy
-from std_msgs.msg import Bool, Header, String
+from std_msgs.msg import Bool, Header
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
@@ -21,17 +21,18 @@ from robot_stack.control.safety.admission import OLDEST_VERDICT_S, FaultRecord, 
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
-from robot_stack.nodes.control_state import listen_to_control
 from robot_stack.nodes.conversion import (
     decision_from_msg,
     events_from_msg,
     fault_from_msg,
     image_from_msg,
+    mode_from_text,
     stamp_ns_of,
     state_from_msg,
 )
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
+from robot_stack.nodes.sealed_text import SealedText, listen_to_text
 from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.sensing.sync import Synchroniser, SyncLimits
 from robot_stack.types.command import Decision, Mode
@@ -88,10 +89,10 @@ class CellLink(StackNode):
         self.policy_gripper = {
             arm: self.create_lifecycle_publisher(JointState, topics.policy_gripper(arm), NEWEST) for arm in arms
         }
-        self.status = self.create_publisher(String, topics.STATUS, LATCHED)
-        self.claims = self.create_publisher(String, topics.CLAIM, EVERY)
-        self.prompts = self.create_publisher(String, topics.PROMPT, LATCHED)
-        self.help = self.create_publisher(String, topics.HELP, LATCHED)
+        self.status = SealedText(self, topics.STATUS, LATCHED)
+        self.claims = SealedText(self, topics.CLAIM, EVERY)
+        self.prompts = SealedText(self, topics.PROMPT, LATCHED)
+        self.help = SealedText(self, topics.HELP, LATCHED)
         self.reset_request = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
         self.requests: dict[str, Client] = {
             name: self.create_client(Trigger, topics.safety_service(name))
@@ -135,7 +136,8 @@ class CellLink(StackNode):
             self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
             self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
             self.create_subscription(Joy, topics.label(arm), partial(self._on_label, arm), EVERY)
-        listen_to_control(self, self._on_mode, partial(self._refused.__setitem__, topics.CONTROL))
+        refused = partial(self._refused.__setitem__, topics.MODE)
+        listen_to_text(self, topics.MODE, self._on_mode, refused=refused)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
         self.create_subscription(Header, topics.RESET_DONE, self._on_reset_done, LATCHED)
         self.create_subscription(Bool, topics.TRUTH, self._on_truth, LATCHED)
@@ -194,9 +196,10 @@ class CellLink(StackNode):
             self.decisions[arm] = decision
             self._changed.notify_all()
 
-    def _on_mode(self, mode: Mode, reason: Refusal | None) -> None:
+    def _on_mode(self, text: str) -> None:
+        mode = mode_from_text(text)
         with self._changed:
-            self.mode = (mode, reason)
+            self.mode = mode
             self._changed.notify_all()
 
     def _on_events(self, msg: Joy) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
-from std_msgs.msg import String
 
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.control.reset import Chained, JointResetMotion, Motion, ResetMotion, ResetSettings, random_start
@@ -126,9 +125,9 @@ def _by_operator(link: CellLink, run: ResolvedRun, deadline_s: float, wait: Awai
     prompt = run.task.reset.prompt
     with link.locked():
         link.events.clear()
-    link.prompts.publish(String(data=prompt))
+    link.prompts.say(prompt)
     wait(lambda: "reset_done" in link.events, deadline_s, lambda: f"nobody has said that it is done: {prompt}")
-    link.prompts.publish(String(data=""))
+    link.prompts.say("")
     return time.monotonic_ns()
 
 

@@ -35,7 +35,6 @@ from robot_stack.nodes.conversion import (
     events_from_msg,
     fault_from_msg,
     frame_and_session,
-    mode_to_msg,
     mode_to_text,
     stamp_ns_of,
     state_from_msg,
@@ -49,6 +48,7 @@ from robot_stack.nodes.safety.limit_parameters import LimitParameters
 from robot_stack.nodes.safety.stop_latch import StopLatch
 from robot_stack.nodes.safety.wires import ArmOutput, PolicyCommands
 from robot_stack.nodes.safety.wiring import Input, asks, problem_of_node
+from robot_stack.nodes.sealed_text import SealedText
 from robot_stack.nodes.sole_sender import SoleSender
 from robot_stack.types.command import MOVING_MODES, Mode, Source
 from robot_stack.types.finding import Level
@@ -88,9 +88,8 @@ class SafetyNode(StackNode):
             self._filter.stop(Refusal(kind=RefusalKind.EMERGENCY_STOP, text=left), who="before this start")
         self._meter = RateMeter(run.safety.rate_hz)
         self._outputs = {name: ArmOutput(self, arm) for name, arm in self._arms.items()}
-        self._modes = self.create_publisher(String, topics.MODE, LATCHED)
+        self._modes = SealedText(self, topics.MODE, LATCHED)
         self._estops = self.create_publisher(Bool, topics.ESTOP, LATCHED)
-        self._control = self.create_publisher(DiagnosticArray, topics.CONTROL, LATCHED)
         self._limits = self.create_publisher(String, topics.LIMITS, LATCHED)
         shown = settings_of(run, {"": "safety"})
         self._tightened = LimitParameters(self, self.settings, shown, limits_of(run), self._limit)
@@ -337,20 +336,15 @@ class SafetyNode(StackNode):
             if not self._latch.settled():
                 return
         was, self._said, self._since = self._said, now, time.strftime("%H:%M:%S")
-        message = mode_to_msg(*self._shown(), time.monotonic_ns())
-        self._control.publish(self.sealer.seal(topics.CONTROL, message))
-        self._modes.publish(String(data=self._banner()))
+        self._modes.say(self._banner())
         if was is None or (was[0] is Mode.STOP) != (now[0] is Mode.STOP):
             self._estops.publish(Bool(data=now[0] is Mode.STOP))
         self.get_logger().info(f"{was[0] if was else 'start'} -> {self._banner()}")
         self.publish_diagnostics()
 
-    def _shown(self) -> tuple[Mode, Refusal | None]:
-        mode, reason = self._filter.mode, self._filter.reason
-        return mode, replace(reason, text=f"{reason} (since {self._since})") if reason else None
-
     def _banner(self) -> str:
-        return mode_to_text(*self._shown())
+        mode, reason = self._filter.mode, self._filter.reason
+        return mode_to_text(mode, replace(reason, text=f"{reason} (since {self._since})") if reason else None)
 
 
 def _settings_beside_the_limits(run: ResolvedRun) -> dict[str, str]:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
-from robot_stack.nodes.control_state import listen_to_control
-from robot_stack.nodes.conversion import stamp_ns_of, vector_from_msg
+from robot_stack.nodes.conversion import mode_from_text, stamp_ns_of, vector_from_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
-from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
+from robot_stack.nodes.qos import EVERY, SAMPLED
+from robot_stack.nodes.sealed_text import listen_to_text
 from robot_stack.nodes.seeing import seen_from_vector
 from robot_stack.teleop.device import LOST_NS
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode
-from robot_stack.types.errors import SpecError
 from robot_stack.types.help import HelpRequest
 from robot_stack.types.interfaces import TeleopDevice
-from robot_stack.types.reason import Refusal, RefusalKind
+from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.build import build_operator
 from robot_stack.workcell.local_cell import ROLES
@@ -162,23 +159,16 @@ def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
     def on_seen(msg: JointState) -> None:
         operator.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
 
-    def on_mode(mode: Mode, reason: Refusal | None) -> None:
+    def on_mode(text: str) -> None:
+        mode, reason = mode_from_text(text)
         operator.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
 
-    def on_status(msg: String) -> None:
-        with suppress(SpecError):
-            operator.follow(EpisodeStatus.from_text(msg.data))
-
-    def on_claim(_: String) -> None:
-        operator.hear_claim(time.monotonic_ns())
-
-    def on_help(msg: String) -> None:
-        with suppress(SpecError):
-            operator.hear_call(HelpRequest.from_text(msg.data) is not None, time.monotonic_ns())
+    def on_help(text: str) -> None:
+        operator.hear_call(HelpRequest.from_text(text) is not None, time.monotonic_ns())
 
     node.create_subscription(JointState, topics.SEEN, on_seen, SAMPLED)
-    listen_to_control(node, on_mode)
-    node.create_subscription(String, topics.STATUS, on_status, LATCHED)
-    node.create_subscription(String, topics.CLAIM, on_claim, EVERY)
-    node.create_subscription(String, topics.HELP, on_help, LATCHED)
+    listen_to_text(node, topics.MODE, on_mode)
+    listen_to_text(node, topics.STATUS, lambda text: operator.follow(EpisodeStatus.from_text(text)))
+    listen_to_text(node, topics.CLAIM, lambda _: operator.hear_claim(time.monotonic_ns()), EVERY)
+    listen_to_text(node, topics.HELP, on_help)
     return operator

@@ -20,6 +20,7 @@ from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import LATCHED
+from robot_stack.nodes.sealed_text import SealedText
 from robot_stack.types.errors import SpecError
 from robot_stack.types.finding import Level
 from robot_stack.workcell.bring_up import Ask, BringUp, Heard
@@ -31,7 +32,7 @@ class BringUpNode(StackNode):
     """A ROS node that hears the stage of each node of the cell and asks it for its next step."""
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__("bring_up", settings.namespace)
+        super().__init__("bring_up", settings.namespace, key=settings.key)
         self.show_settings(settings.run, {name: f"cell.{name}" for name in ("dds_domain", "dds_reach", "dds_peers")})
         names, required = settings.options.node, settings.options.required
         self._plan = BringUp(names, required)
@@ -40,7 +41,7 @@ class BringUpNode(StackNode):
         }
         for name in names:
             self.create_subscription(String, topics.lifecycle(name), partial(self._on_stage, name), LATCHED)
-        self._cell_status = self.create_publisher(String, topics.CELL_STATUS, LATCHED)
+        self._cell_status = SealedText(self, topics.CELL_STATUS, LATCHED)
         self._said = ""
         self.steady_timer(RATE_HZ, self._on_tick)
 
@@ -64,7 +65,7 @@ class BringUpNode(StackNode):
         status = self._plan.status()
         if status != self._said:
             self._said = status
-            self._cell_status.publish(String(data=status))
+            self._cell_status.say(status)
 
     def _ask(self, ask: Ask) -> None:
         request = ChangeState.Request()

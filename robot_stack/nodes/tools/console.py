@@ -23,7 +23,7 @@ from rclpy.serialization import deserialize_message
 from rclpy.subscription import Subscription
 from rclpy.task import Future
 from sensor_msgs.msg import CompressedImage, Image, Joy
-from std_msgs.msg import Bool, Header, String
+from std_msgs.msg import Bool, Header
 from std_srvs.srv import Trigger
 
 from robot_stack.console.access import (
@@ -44,7 +44,6 @@ from robot_stack.console.session import ConsoleSession
 from robot_stack.control.safety.admission import OLDEST_VERDICT_S, KeyAdmission
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
-from robot_stack.nodes.control_state import listen_to_control
 from robot_stack.nodes.conversion import (
     events_from_msg,
     events_to_msg,
@@ -52,6 +51,7 @@ from robot_stack.nodes.conversion import (
     frame_and_session,
     header_of,
     image_from_msg,
+    mode_from_text,
     page_to_msg,
     raw_stamp_ns,
     stamp_ns_of,
@@ -59,6 +59,7 @@ from robot_stack.nodes.conversion import (
 from robot_stack.nodes.diagnostics import Diagnosis, Due
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED, STATE
+from robot_stack.nodes.sealed_text import listen_to_text
 from robot_stack.nodes.tools.episode_pictures import EpisodePictures
 from robot_stack.runs.paths import RunPaths
 from robot_stack.sensing.pixels import jpeg_of
@@ -71,7 +72,6 @@ from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
 from robot_stack.types.help import HelpRequest
-from robot_stack.types.reason import Refusal
 from robot_stack.workcell.build_safety import stop_topics
 
 if TYPE_CHECKING:
@@ -204,15 +204,18 @@ class ConsoleNode(StackNode):
         for index, camera in enumerate(self._run.cameras):
             receive = self._on_image(index, camera)
             self.create_subscription(Image, topics.observation(camera), receive, SAMPLED, raw=True)
-        listen_to_control(self, self._on_mode, partial(self._refused.__setitem__, topics.CONTROL))
+        for topic, take, profile in (
+            (topics.MODE, self._on_mode, LATCHED),
+            (topics.STATUS, self._on_status, LATCHED),
+            (topics.CLAIM, self._on_claim, EVERY),
+            (topics.PROMPT, self._on_prompt, LATCHED),
+            (topics.HELP, self._on_help, LATCHED),
+            (topics.CELL_STATUS, self._on_cell, LATCHED),
+        ):
+            listen_to_text(self, topic, take, profile, partial(self._refused.__setitem__, topic))
         for topic in (topics.STOP_INPUT, *stop_topics(self._run)):
             self.create_subscription(Bool, topic, partial(self._on_stop_input, topic), EVERY)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
-        self.create_subscription(String, topics.STATUS, self._on_status, LATCHED)
-        self.create_subscription(String, topics.CLAIM, self._on_claim, EVERY)
-        self.create_subscription(String, topics.PROMPT, self._on_prompt, LATCHED)
-        self.create_subscription(String, topics.HELP, self._on_help, LATCHED)
-        self.create_subscription(String, topics.CELL_STATUS, self._on_cell, LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
 
     def _on_image(self, index: int, camera: str) -> Callable[[bytes], None]:
@@ -258,7 +261,8 @@ class ConsoleNode(StackNode):
 
         return receive
 
-    def _on_mode(self, mode: Mode, reason: Refusal | None) -> None:
+    def _on_mode(self, text: str) -> None:
+        mode, reason = mode_from_text(text)
         with self._session.locked():
             self._heard.banner(mode, str(reason or ""), time.monotonic_ns(), time.time())
             self._heard.facts.estop = mode is Mode.STOP
@@ -281,15 +285,8 @@ class ConsoleNode(StackNode):
                 self._session.keep(on_a_claim)
         self._changed()
 
-    def _on_status(self, msg: String) -> None:
-        try:
-            self._take_status(EpisodeStatus.from_text(msg.data), time.monotonic_ns())
-        except SpecError as error:
-            self._refused[topics.STATUS] = str(error)
-            return
-        self._changed()
-
-    def _take_status(self, status: EpisodeStatus, now_ns: int) -> None:
+    def _on_status(self, text: str) -> None:
+        status, now_ns = EpisodeStatus.from_text(text), time.monotonic_ns()
         with self._session.locked():
             if status.phase is Phase.RUNNING and status.kind is not None:
                 kind, task_id = status.kind.value, status.task_id
@@ -298,31 +295,28 @@ class ConsoleNode(StackNode):
             else:
                 self._heard.no_episode(resetting=status.phase is Phase.RESETTING, now_ns=now_ns)
                 self._pictures.end()
-
-    def _on_claim(self, msg: String) -> None:
-        with self._session.locked():
-            if msg.data in tuple(Verdict):
-                self._heard.claimed(Verdict(msg.data), time.monotonic_ns(), time.time())
         self._changed()
 
-    def _on_prompt(self, msg: String) -> None:
+    def _on_claim(self, text: str) -> None:
         with self._session.locked():
-            self._heard.prompt = msg.data
+            if text in tuple(Verdict):
+                self._heard.claimed(Verdict(text), time.monotonic_ns(), time.time())
         self._changed()
 
-    def _on_help(self, msg: String) -> None:
-        try:
-            request = HelpRequest.from_text(msg.data)
-        except SpecError as error:
-            self._refused[topics.HELP] = str(error)
-            return
+    def _on_prompt(self, text: str) -> None:
+        with self._session.locked():
+            self._heard.prompt = text
+        self._changed()
+
+    def _on_help(self, text: str) -> None:
+        request = HelpRequest.from_text(text)
         with self._session.locked():
             self._heard.asked(request, time.time())
         self._changed()
 
-    def _on_cell(self, msg: String) -> None:
+    def _on_cell(self, text: str) -> None:
         with self._session.locked():
-            self._heard.facts.cell = msg.data
+            self._heard.facts.cell = text
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         now_ns = time.monotonic_ns()

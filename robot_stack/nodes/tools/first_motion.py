@@ -24,15 +24,14 @@ from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.drivers.first_motion import SPEED_SHARE, AxisVerdict, FirstMotion, Trouble, judge
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, run_node
-from robot_stack.nodes.control_state import listen_to_control
-from robot_stack.nodes.conversion import state_from_msg
+from robot_stack.nodes.conversion import mode_from_text, state_from_msg
 from robot_stack.nodes.qos import LATCHED, SAMPLED
+from robot_stack.nodes.sealed_text import listen_to_text
 from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.nodes.teleop.node import TeleopNode
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
-from robot_stack.types.reason import Refusal
 from robot_stack.types.robot import TeleopSample
 from robot_stack.types.spec import AXES
 from robot_stack.workcell.build_safety import teleop_scale
@@ -92,7 +91,7 @@ class FirstMotionNode(TeleopNode):
         self._mode = Mode.DISARMED
         self._results = {arm: self.create_publisher(String, result_topic(arm), LATCHED) for arm in self._motions}
         self._told: set[str] = set()
-        listen_to_control(self, self._on_mode)
+        listen_to_text(self, topics.MODE, self._on_mode)
         for arm in self._motions:
             self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
 
@@ -117,8 +116,8 @@ class FirstMotionNode(TeleopNode):
                 verdicts = [asdict(verdict) for verdict in judge(each.motion.moved)]
                 self._results[arm].publish(String(data=json.dumps(verdicts)))
 
-    def _on_mode(self, mode: Mode, _: Refusal | None) -> None:
-        self._mode = mode
+    def _on_mode(self, text: str) -> None:
+        self._mode, _ = mode_from_text(text)
 
     def _on_state(self, arm: str, msg: JointState) -> None:
         if self._admitted[arm].refusal(msg) is not None:
