@@ -35,7 +35,6 @@ from typing import Any
 
 import numpy as np
 from sensor_msgs.msg import Image
-from std_msgs.msg import String
 
 from benchmarks.fed_cell import FedCell, fed_cell, fed_run
 from robot_stack.console.access import ADDRESS_FILE
@@ -262,7 +261,7 @@ def updates_ms(cell: FedCell, page: Any, count: int) -> list[float]:
         prompts.say(f"do number {number}")
         until(lambda shown=shown: page.evaluate("(text) => window.drawn[text] || 0", shown), "the update", page)
         delays.append(page.evaluate("(text) => window.drawn[text]", shown) - told_ms)
-    prompts.publish(String(data=""))
+    prompts.say("")
     return delays
 
 

@@ -37,7 +37,7 @@ What the processes of the run tell each other, sealed or packed; the underscore 
 | <arm>/safety/label | Joy | R 100 | 100 Hz | decision behind the command of the same stamp |
 | teleop/events | Joy | R 10 | event | indices of `EVENTS`; from devices and from the console |
 | teleop/page | Joy | R 1 | 25 Hz, change | hand at the console's page, while one has it; simulated arms only |
-| safety/mode, episode/..., cell/status | DiagnosticArray | as above | | the same texts, sealed (`nodes.sealed_text`) |
+| safety/mode, .../limits, episode/..., cell/status | DiagnosticArray | as above, 1 Hz | | the same texts, sealed |
 | safety/operator | Header | R 1 | 5 Hz | somebody has the console's page in view; from the console |
 | reset/request, reset/done | Header | R 1, latched | event | seed in frame_id; in `done`, if it failed, why |
 | sim/snapshot, sim/seen, sim/truth | JointState, JointState, Bool | R 1 | | only with the simulator |

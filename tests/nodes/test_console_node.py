@@ -20,7 +20,6 @@ pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'r
 pytest.importorskip("websockets", reason="no WebSockets on this machine")
 
 from sensor_msgs.msg import Image
-from std_msgs.msg import Bool
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -204,26 +203,28 @@ def test_a_stranger_that_tells_of_the_cell_is_not_believed_by_the_page(cell: Fed
     driving(page, cell)
     page.until(lambda: page.banner.get("mode") == "policy", "the banner")
     told = EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.ONLINE, episode_id="000666-online-stranger")
+    prompt = "put your hand under the gripper"
     lies = {
         topics.MODE: mode_to_text(Mode.STOP, Refusal(kind=RefusalKind.KEY, text="stop pressed by a stranger")),
         topics.STATUS: told.to_text(),
-        topics.PROMPT: "put your hand under the gripper",
+        topics.PROMPT: prompt,
         topics.HELP: HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 9 s")).to_text(),
     }
     stranger = StackNode("stranger", cell.run.run.cell)  # has no key of the run
     says = [(SealedText(stranger, topic, LATCHED), text) for topic, text in lies.items()]
-    estop = stranger.create_publisher(Bool, topics.ESTOP, LATCHED)
-    seen: list[tuple[str, bool, object]] = []
-    until_s = time.monotonic() + 1.5
-    while time.monotonic() < until_s:
-        estop.publish(Bool(data=True))
+    page.until(lambda: all(stranger.count_subscribers(topics.sealed(topic)) for topic in lies), "its listeners")
+    seen: list[str] = []
+    for _ in range(20):
         for sealed, text in says:
             sealed.say(text)
-        page.live()
-        now = page.parts["now"]
-        seen.append((page.banner["mode"], now["estop"]["on"], (now["episode"] or {}).get("number")))
+        cell.until(lambda: page.live() or True, "a look")
+        seen.append(json.dumps(page.parts))
+        time.sleep(0.05)
     stranger.destroy_node()
-    assert set(seen) == {("policy", False, None)}
+    assert not [
+        lie for lie in ("by a stranger", "666", prompt, "no progress for 9 s") if any(lie in each for each in seen)
+    ]
+    assert not any(json.loads(each)["now"]["estop"]["on"] for each in seen)
     page.say(k="press", what="hold")
     page.until(lambda: page.banner.get("mode") == "hold", "what the safety process says")
 

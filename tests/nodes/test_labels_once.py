@@ -16,7 +16,6 @@ import pytest
 rclpy = pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from sensor_msgs.msg import Joy  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
 
 from robot_stack.config.resolve import load_run  # noqa: E402
 from robot_stack.control.safety.seal import WireKey  # noqa: E402
@@ -38,7 +37,7 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         overrides = [f"cell.dds_domain={DOMAIN}", "cell.command_log.file_mb=1", "cell.command_log.files=2"]
         run, key = load_run("peg_insert", overrides), WireKey.of_folder(folder)
-        self.limits = String(data=json.dumps({arm: asdict(limits) for arm, limits in limits_of(run).items()}))
+        self.limits = json.dumps({arm: asdict(limits) for arm, limits in limits_of(run).items()})
         self.safety = StackNode("safety", namespace_of(run), key=key)
         self.link = CellLink(run, namespace_of(run), key)
         self.recorder = ArmRecorder(self.link, ARM, "run", folder, run.cell.command_log)

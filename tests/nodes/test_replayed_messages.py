@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -111,8 +112,8 @@ def test_an_actors_fault_is_not_ended_by_a_recorded_ok():
     assert link.fault == EMERGENCY
 
 
-def text_msg(text: str, stamp_ns: int) -> DiagnosticArray:
-    return DiagnosticArray(header=header_of(stamp_ns), status=[DiagnosticStatus(message=text)])
+def text_msg(text: str, stamp_ns: int, number: int = 0) -> DiagnosticArray:
+    return DiagnosticArray(header=header_of(stamp_ns), status=[DiagnosticStatus(name=str(number), message=text)])
 
 
 class Listener:
@@ -123,6 +124,7 @@ class Listener:
     def __init__(self, topic: str, profile: QoSProfile) -> None:
         self.wire = topics.sealed(topic)
         self.taken, self.refused = [], []
+        self._numbers = count(1)
         listen_to_text(self, topic, self._take, profile, self.refused.append)
 
     def create_subscription(self, kind: type, topic: str, callback: Callable, profile: QoSProfile) -> None:
@@ -134,8 +136,9 @@ class Listener:
             raise SpecError("it is nonsense")
         self.taken.append(text)
 
-    def hears(self, text: str, age_s: float, sealer: Sealer = ROBOT) -> None:
-        self.hear(sealer.seal(self.wire, text_msg(text, time.monotonic_ns() - round(age_s * 1e9))))
+    def hears(self, text: str, age_s: float, sealer: Sealer = ROBOT, number: int | None = None) -> None:
+        number = next(self._numbers) if number is None else number
+        self.hear(sealer.seal(self.wire, text_msg(text, time.monotonic_ns() - round(age_s * 1e9), number)))
 
 
 @pytest.mark.parametrize(("topic", "profile"), [(topics.MODE, LATCHED), (topics.CLAIM, EVERY)])
@@ -151,6 +154,18 @@ def test_a_text_is_heard_from_a_process_of_the_run_and_never_turned_back(topic: 
     foreign = f"text on {listener.wire} is of no process of this run, must be; stop what else sends there"
     assert listener.refused[:2] == [foreign] * 2
     assert listener.refused[-1] == "it is nonsense"
+
+
+def test_a_text_that_a_step_of_the_clock_hid_is_heard_by_its_repetition_and_once():
+    listener = Listener(topics.MODE, LATCHED)
+    listener.hears("POLICY", 0.0, number=1)
+    listener.hears("HOLD", 5.0, number=2)  # the wall clock was set on while it was under way
+    assert listener.taken == ["POLICY"]
+    for _ in range(3):
+        listener.hears("HOLD", 0.0, number=2)
+    assert listener.taken == ["POLICY", "HOLD"]
+    listener.hears("HOLD", 0.0, number=3)
+    assert listener.taken == ["POLICY", "HOLD", "HOLD"]
 
 
 def test_the_last_text_of_a_latched_topic_waits_for_its_listener_and_a_claim_does_not():

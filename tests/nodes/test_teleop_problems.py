@@ -1,4 +1,4 @@
-"""What is told of a teleop device that is lost: no message in a hundred twice, and what its topic carries instead."""
+"""What is told of a teleop device that is lost: one sentence a second at most, and what its topic carries instead."""
 
 from __future__ import annotations
 

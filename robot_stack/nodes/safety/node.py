@@ -21,7 +21,7 @@ from geometry_msgs.msg import TwistStamped
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState, Joy
-from std_msgs.msg import Bool, Header, String
+from std_msgs.msg import Bool, Header
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
@@ -90,7 +90,7 @@ class SafetyNode(StackNode):
         self._outputs = {name: ArmOutput(self, arm) for name, arm in self._arms.items()}
         self._modes = SealedText(self, topics.MODE, LATCHED)
         self._estops = self.create_publisher(Bool, topics.ESTOP, LATCHED)
-        self._limits = self.create_publisher(String, topics.LIMITS, LATCHED)
+        self._limits = SealedText(self, topics.LIMITS, LATCHED)
         shown = settings_of(run, {"": "safety"})
         self._tightened = LimitParameters(self, self.settings, shown, limits_of(run), self._limit)
         self.show_settings(run, _settings_beside_the_limits(run))
@@ -261,7 +261,7 @@ class SafetyNode(StackNode):
         return refusal
 
     def _say_limits(self, limits: Mapping[str, SafetyLimits]) -> None:
-        self._limits.publish(String(data=json.dumps({arm: asdict(each) for arm, each in limits.items()})))
+        self._limits.say(json.dumps({arm: asdict(each) for arm, each in limits.items()}))
 
     def _answer(
         self, name: str, request: Callable[[int], Refusal | None]

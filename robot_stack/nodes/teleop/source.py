@@ -106,7 +106,7 @@ def _subscribe(
     built: BuiltTeleop,
     wake: Callable[[], None],
 ) -> dict[str, type]:
-    """Subscribe a device to its topics and return the type of each that a foreign node publishes."""
+    """Subscribe a device to its topics and return the type of each."""
     kinds: dict[str, type] = {}
     inputs = config.joy if isinstance(config, LeaderTeleop) else None
     own = isinstance(config, JoyTeleop | LeaderTeleop) and config.stamps == "own"

@@ -17,7 +17,6 @@ from pathlib import Path
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from sensor_msgs.msg import JointState, Joy
-from std_msgs.msg import String
 
 from robot_stack.config.cell import CommandLogConfig
 from robot_stack.control.safety.admission import OnceAdmission
@@ -26,6 +25,7 @@ from robot_stack.nodes.base import FOREVER_S, NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import decision_from_msg, fault_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED
+from robot_stack.nodes.sealed_text import listen_to_text
 from robot_stack.nodes.state_admission import StateAdmission
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import SpecError
@@ -67,7 +67,7 @@ class ArmRecorder:
         node.create_subscription(JointState, topics.state(arm), self._on_state, EVERY)
         node.create_subscription(DiagnosticArray, topics.fault(arm), self._on_fault, LATCHED)
         for topic in self._latched:
-            node.create_subscription(String, topic, partial(self._keep_newest, topic), LATCHED)
+            listen_to_text(node, topic, partial(self._keep_newest, topic))
 
     def diagnose(self) -> Diagnosis:
         """Return a diagnosis of the file being written, and why it is not if so."""
@@ -125,8 +125,8 @@ class ArmRecorder:
             return
         self._try(lambda log: log.state(state))
 
-    def _keep_newest(self, topic: str, msg: String) -> None:
-        self._newest[topic] = msg.data
+    def _keep_newest(self, topic: str, text: str) -> None:
+        self._newest[topic] = text
         if self._log is None and topic == topics.LIMITS:
             self._begin()
         else:

@@ -68,7 +68,8 @@ def may_be_empty(run: ResolvedRun) -> list[str]:
     """
     policies = (topics.policy, topics.policy_gripper, topics.foreign_policy, topics.foreign_policy_gripper)
     own = [kind(arm) for arm in run.robots for kind in policies]
-    of_the_actor = [topics.STATUS, topics.CLAIM, topics.HELP, topics.PROMPT, topics.RESET_REQUEST]
+    texts = [topics.STATUS, topics.CLAIM, topics.HELP, topics.PROMPT]
+    of_the_actor = [*texts, *map(topics.sealed, texts), topics.RESET_REQUEST]
     return [*own, *of_the_actor, topics.OPERATOR, PAGE_TOPIC, topics.STOP_INPUT]
 
 
