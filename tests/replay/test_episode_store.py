@@ -349,6 +349,18 @@ def test_a_flipped_bit_quarantines_that_episode_only(tmp_path: Path, name: str) 
         assert list(store.quarantined) == ["bad"]
 
 
+def test_json_that_is_nested_too_deeply_is_damage_like_any_other(tmp_path: Path) -> None:
+    deep = "[" * 100_000
+    with store_at(tmp_path) as store:
+        record(store, "bad", 3)
+    (tmp_path / "episodes" / "bad.zarr" / "manifest.json").write_text(deep)
+    with store_at(tmp_path) as store:
+        assert list(store.quarantined) == ["bad"]
+    (tmp_path / "store.json").write_text(deep)
+    with pytest.raises(StoreError, match="must be JSON; restore it from a copy"), store_at(tmp_path):
+        pass
+
+
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize("damage", ["truncate", "remove"])
 def test_a_truncated_or_missing_chunk_quarantines(tmp_path: Path, sealed: bool, damage: str) -> None:
