@@ -39,7 +39,8 @@ class TrunkBuilders(Generic[ConfigT]):
 
 def _load_embedded(shapes: Shapes, settings: str, tensors: Mapping[str, Tensor]) -> Trunk:
     sizes = json.loads(settings)
-    trunk = EmbeddedTrunk(shapes, int(sizes["to_go_size"]), int(sizes.get("thumbnail", 0)))
+    later = (int(sizes.get(name, 0)) for name in ("thumbnail", "hidden"))
+    trunk = EmbeddedTrunk(shapes, int(sizes["to_go_size"]), *later)
     _fill(trunk, tensors)
     return trunk.requires_grad_(False).eval()
 

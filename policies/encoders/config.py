@@ -23,7 +23,7 @@ class EmbeddedConfig(BaseModel):
 
     steps: int = Field(500, ge=1, le=100_000)
     batch: int = Field(96, ge=1, le=4096)
-    learning_rate: float = Field(1e-3, gt=0.0, le=1e-1)
+    learning_rate: float = Field(3e-3, gt=0.0, le=1e-1)
     brightness: float = Field(0.25, ge=0.0, le=0.9, description="relative, per image and colour")
     noise: float = Field(4.0, ge=0.0, le=64.0, description="standard deviation of pixel noise, of 255")
     to_go_weight: float = Field(3.0, ge=0.0, le=100.0)

@@ -29,6 +29,8 @@ from policies.precision import exactly, fast
 
 CHANNELS = 64
 FUSED = 64
+HIDDEN = 256
+"""Width of the layer before the fused code; an angle is no weighted sum of keypoints."""
 LIMIT = 8.0
 """Bound of a standardised feature."""
 
@@ -74,19 +76,24 @@ class EmbeddedTrunk(nn.Module):
         shapes: Of the images.
         to_go_size: Entries of "to go".
         thumbnail: Cells along a side of each thumbnail; 0 for none.
+        hidden: Width of the layer before the fused code; 0 for none, as in trunks from before there was one.
     """
 
     travels = True
 
-    def __init__(self, shapes: Mapping[str, ImageShape], to_go_size: int, thumbnail: int = 0) -> None:
+    def __init__(
+        self, shapes: Mapping[str, ImageShape], to_go_size: int, thumbnail: int = 0, hidden: int = HIDDEN
+    ) -> None:
         super().__init__()
         self.mean: Tensor
         self.scale: Tensor
         self.shapes = dict(shapes)
         self.to_go_size = to_go_size
         self.thumbnail = thumbnail
+        self.hidden = hidden
         self.cameras = nn.ModuleDict({name: CameraTrunk(h, w) for name, (h, w, _) in shapes.items()})
-        self.fused = nn.Sequential(nn.Linear(self._camera_size, FUSED), nn.LayerNorm(FUSED), nn.Tanh())
+        widths = (hidden, FUSED) if hidden else (FUSED,)
+        self.fused = nn.Sequential(*_layers(self._camera_size, widths))
         with warnings.catch_warnings(action="ignore"):  # without a pose there are no entries, which torch remarks on
             self.to_go = nn.Linear(FUSED, to_go_size)
         self.register_buffer("mean", torch.zeros(self.learned_size))
@@ -157,8 +164,18 @@ class EmbeddedTrunk(nn.Module):
 
     @property
     def _settings(self) -> dict[str, int]:
-        """Return its sizes; without thumbnails as before there were any, so that older trunks keep their identity."""
-        return {"to_go_size": self.to_go_size} | ({"thumbnail": self.thumbnail} if self.thumbnail else {})
+        """Return its sizes; one that is 0 is left out, as before there was any: older trunks keep their identity."""
+        later = {"thumbnail": self.thumbnail, "hidden": self.hidden}
+        return {"to_go_size": self.to_go_size} | {name: size for name, size in later.items() if size}
+
+
+def _layers(inputs: int, widths: Sequence[int]) -> list[nn.Module]:
+    """Return layers of these widths, each with LayerNorm and tanh."""
+    layers: list[nn.Module] = []
+    for width in widths:
+        layers += [nn.Linear(inputs, width), nn.LayerNorm(width), nn.Tanh()]
+        inputs = width
+    return layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
