@@ -39,8 +39,8 @@ class TrunkBuilders(Generic[ConfigT]):
 
 def _load_embedded(shapes: Shapes, settings: str, tensors: Mapping[str, Tensor]) -> Trunk:
     sizes = json.loads(settings)
-    later = (int(sizes.get(name, 0)) for name in ("thumbnail", "hidden"))
-    trunk = EmbeddedTrunk(shapes, int(sizes["to_go_size"]), *later)
+    thumbnail, hidden = int(sizes.get("thumbnail", 0)), int(sizes.get("hidden", 0))  # trunks of before have neither
+    trunk = EmbeddedTrunk(shapes, int(sizes["to_go_size"]), thumbnail=thumbnail, hidden=hidden)
     _fill(trunk, tensors)
     return trunk.requires_grad_(False).eval()
 
