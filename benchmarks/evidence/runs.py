@@ -60,14 +60,14 @@ def resolve(condition: Condition, seed: int, minutes: float, more: Sequence[str]
 
 def settings_of(resolved: ResolvedRun) -> dict[str, Any]:
     """What decides a run's learning, as plain values; runs that differ in it are not pooled."""
-    run = resolved.run
+    run, learning = resolved.run, learning_settings(resolved)
     reward = run.reward.model_dump(mode="json")
     if reward["discount"] == "fixed":
         reward["discount"] = None  # as in rows that were measured before there was a choice
     return {
         "algorithm": run.algorithm.name,
-        "settings": learning_settings(resolved).config.model_dump(mode="json"),  # type: ignore[attr-defined]
-        "encoder": run.encoder.model_dump(mode="json"),
+        "settings": learning.config.model_dump(mode="json"),  # type: ignore[attr-defined]
+        "encoder": {"name": learning.encoder, "settings": learning.encoder_config.model_dump(mode="json")},
         "reward": reward,
         "demos": run.training.demos,
         "teleop": resolved.teleop.model_dump(mode="json"),

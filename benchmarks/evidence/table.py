@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +46,34 @@ def refuse_mixed(results: Sequence[Result]) -> None:
     """Refuse results whose settings differ where they must not.
 
     Raises:
-        MixedSettings: If a condition has runs of several settings or lengths, or an algorithm several defaults.
+        MixedSettings: If a condition has runs of several settings or lengths, an algorithm several defaults, or a task
+            several trunks: conditions that began from other trunks do not stand side by side.
     """
-    for what, key in (("settings", "condition"), ("minutes", "condition"), ("defaults", "algorithm")):
-        first: dict[str, Result] = {}
-        for result in results:
-            group = result["settings"]["algorithm"] if key == "algorithm" else result[key]
-            one = first.setdefault(group, result)
-            if other := differences(one[what], result[what]):
+    first: dict[str, Result] = {}
+    for result in results:
+        settings, condition = result["settings"], result["condition"]
+        for what, part in {
+            f"settings of {condition}": _settings,
+            f"minutes of {condition}": _minutes,
+            f"defaults of {settings['algorithm']}": _defaults,
+            f"trunks of {settings.get('task', {}).get('name')}": _first_trunk,
+        }.items():
+            one = first.setdefault(what, result)
+            if other := differences(part(one), part(result)):
                 raise MixedSettings(
-                    f"{what} of {group} are {other} in seed {one['seed']} at "
-                    f"{one['commit']} and seed {result['seed']} at {result['commit']}, must be the same; measure "
-                    "again what is older, in another --out"
+                    f"{what} are {other} in {one['condition']}, seed {one['seed']} at {one['commit']}, and "
+                    f"{condition}, seed {result['seed']} at {result['commit']}, must be the same; measure again what "
+                    "is older, in another --out"
                 )
+
+
+_settings, _minutes, _defaults = itemgetter("settings"), itemgetter("minutes"), itemgetter("defaults")
+
+
+def _first_trunk(result: Result) -> dict[str, Any]:
+    """Return how the trunk was trained that a run began with; what fits it again later may differ."""
+    encoder = result["settings"].get("encoder", {})
+    return {**encoder, "settings": {**encoder.get("settings", {}), "refit_at": None, "refit_steps": None}}
 
 
 def differences(one: Any, other: Any, key: str = "") -> str:

@@ -18,7 +18,9 @@ from typing import Any
 import torch
 
 from benchmarks.evidence.conditions import AS_MANY_UPDATES, DEMONSTRATIONS, EVAL_EPISODES, OF_THE_CELL, Condition
+from benchmarks.evidence.measure import Measures
 from benchmarks.evidence.runs import EvidenceRuns
+from benchmarks.evidence.table import MixedSettings, refuse_mixed
 from benchmarks.learning.comparison import FOLDER, Result
 from benchmarks.learning.lockstep import LAST
 from reward_models.metrics import wilson_interval
@@ -167,6 +169,21 @@ def keep(result: Result, folder: Path) -> None:
     write_durable(folder / "TASKS.md", table(runs))
 
 
+def measure_missing(measured: Measures, seeds: Sequence[int], names: Sequence[str], folder: Path) -> None:
+    """Measure what is not in the folder yet; each run is on disk before the next begins.
+
+    Raises:
+        MixedSettings: If a run would not belong to those that are there; it is not measured.
+    """
+    for name, seed in ((name, seed) for seed in seeds for name in names):
+        done = read(folder)
+        if (name, seed) not in [(run["condition"], run["seed"]) for run in done]:
+            refuse_mixed([*done, measured.identity(name, seed)])
+            result = measured.measure(name, seed)
+            print({key: value for key, value in result.items() if key not in LONG}, flush=True)
+            keep(result, folder)
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(prog="benchmarks.learning.tasks", description=__doc__)
@@ -180,14 +197,11 @@ def main() -> None:
     torch.set_num_threads(1)
     options.work.mkdir(parents=True, exist_ok=True)
     measured = EvidenceRuns(options.work, options.minutes, conditions=conditions())
-    for seed in options.seeds:
-        for task in options.only:
-            for algorithm in options.algorithms:
-                name = f"{task}.{algorithm}"
-                if (name, seed) not in [(run["condition"], run["seed"]) for run in read(options.out)]:
-                    result = measured.measure(name, seed)
-                    print({key: value for key, value in result.items() if key not in LONG}, flush=True)
-                    keep(result, options.out)
+    names = [f"{task}.{algorithm}" for task in options.only for algorithm in options.algorithms]
+    try:
+        measure_missing(measured, options.seeds, names, options.out)
+    except MixedSettings as mixed:
+        parser.error(str(mixed))
 
 
 if __name__ == "__main__":

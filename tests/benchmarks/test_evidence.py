@@ -91,7 +91,7 @@ def test_the_most_telling_conditions_come_first_seed_after_seed() -> None:
 def test_a_run_of_other_settings_is_refused_before_it_is_measured(tmp_path: Path) -> None:
     measure_missing(Runs(), [0], ["full"], tmp_path)
     runs = Runs(settings={"algorithm": "rlpd", "settings": {"utd": 4.0}})
-    with pytest.raises(MixedSettings, match=r"settings of full are settings.utd: 8.0 \| 4.0 in seed 0 at abc and"):
+    with pytest.raises(MixedSettings, match=r"settings of full are settings.utd: 8.0 \| 4.0 in full, seed 0"):
         measure_missing(runs, [1], ["full"], tmp_path)
     assert not runs.asked
 
@@ -225,6 +225,21 @@ def test_a_later_setting_with_the_value_it_always_had_is_no_difference() -> None
     assert differences({"settings": {"utd": 8.0, "layers": "rlpd"}}, before) == "settings.layers: 'rlpd' | 'hil_serl'"
 
 
+def test_conditions_that_began_from_other_trunks_do_not_stand_side_by_side() -> None:
+    def trained(name: str, **encoder: Any) -> Result:
+        return result(name, settings={**SETTINGS, "task": {"name": "peg"}, "encoder": {"settings": encoder}})
+
+    refuse_mixed([trained("full"), trained("bc", refit_at=[15])])
+    with pytest.raises(MixedSettings, match=r"trunks of peg are settings.steps: 500 \| 800 in full, .* and bc"):
+        refuse_mixed([trained("full", steps=500), trained("bc", steps=800)])
+
+
 @pytest.mark.parametrize("name", ["full", "without_q", "half_skilled.full", "imitation_weight_0"])
-def test_the_shipped_table_can_be_gone_on_with(name: str, tmp_path: Path) -> None:
-    refuse_mixed([*read(FOLDER), EvidenceRuns(tmp_path).identity(name, seed=99)])
+def test_the_shipped_table_is_of_a_trunk_that_learned_slower_and_takes_no_run_of_the_present_one(
+    name: str, tmp_path: Path
+) -> None:
+    present = EvidenceRuns(tmp_path).identity(name, seed=99)
+    with pytest.raises(MixedSettings, match=r"settings.hidden: 0 \| None, .*learning_rate: 0.001 \| 0.003"):
+        refuse_mixed([*read(FOLDER), present])
+    present["settings"]["encoder"] = read(FOLDER)[0]["settings"]["encoder"]
+    refuse_mixed([*read(FOLDER), present])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks.evidence.runs import EvidenceRuns, resolve
-from benchmarks.learning.tasks import ALGORITHMS, TASKS, conditions, document, keep, read, table
+from benchmarks.evidence.table import MixedSettings
+from benchmarks.learning.tasks import ALGORITHMS, TASKS, conditions, document, keep, measure_missing, read, table
 from tests.benchmarks.test_evidence_runs import TINY
 
 
@@ -18,6 +19,8 @@ def run(condition: str, seed: int, success: int, **more: Any) -> dict[str, Any]:
         "condition": condition,
         "seed": seed,
         "commit": "abc",
+        "minutes": 5.0,
+        "defaults": {},
         "settings": {"algorithm": algorithm, "imitates": conditions()[condition].imitates},
         "success": success,
         "resets": 100,
@@ -43,6 +46,30 @@ def test_each_task_has_a_list_with_an_entry_a_seed_and_the_others_beside(tmp_pat
     assert set(found) == {"drawer", "runs"}
     row = next(line for line in (tmp_path / "TASKS.md").read_text().splitlines() if line.startswith("| drawer | rlpd"))
     assert "| 100%, 90% | 91% to 97% | 2.0 s, 2.0 s |" in row
+
+
+class Refusing:
+    """Knows what a run would be, and must not be asked to measure it."""
+
+    def __init__(self, identity: dict[str, Any]) -> None:
+        self._identity = identity
+
+    def identity(self, name: str, seed: int) -> dict[str, Any]:
+        return self._identity
+
+    def measure(self, name: str, seed: int) -> dict[str, Any]:
+        raise AssertionError(f"{name} was measured")
+
+
+def test_a_run_of_another_length_is_refused_before_it_is_measured(tmp_path: Path) -> None:
+    keep(run("drawer.rlpd", 0, 90), tmp_path)
+    with pytest.raises(MixedSettings, match=r"minutes of drawer.rlpd are 5.0 \| 20.0"):
+        measure_missing(Refusing(run("drawer.rlpd", 1, 0, minutes=20.0)), [1], ["drawer.rlpd"], tmp_path)
+
+
+def test_a_run_that_is_there_is_not_measured_again(tmp_path: Path) -> None:
+    keep(run("drawer.rlpd", 0, 90), tmp_path)
+    measure_missing(Refusing({}), [0], ["drawer.rlpd"], tmp_path)
 
 
 def test_a_score_and_milestones_stand_below_the_table() -> None:
