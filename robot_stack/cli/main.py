@@ -91,7 +91,8 @@ def _add_sim(parser: argparse.ArgumentParser) -> None:
 
 def _add_up(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
-    parser.add_argument("--folder", type=Path, help="of the run (a new one under runs/RUN)")
+    text = "of the run (runs/RUN, where a second start goes on; in simulation a new one below it)"
+    parser.add_argument("--folder", type=Path, help=text)
     parser.add_argument("--cell-only", action="store_true", help="no actor, no learner")
     parser.add_argument("--remote-learner", action="store_true", help="the learner runs where the cell says")
     parser.add_argument("--timeout-s", type=_seconds(MOST_S), metavar="S", help="end the run after this long")

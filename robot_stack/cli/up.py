@@ -9,7 +9,7 @@ from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.extras import check_torch
 from robot_stack.cli.run_folder import RUNS, own_folder
 from robot_stack.cli.supervise import supervise
-from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
+from robot_stack.processes.prepared_run import choose_table, prepared, usual_folder
 from robot_stack.runs.beginning import Beginning, command_line
 from robot_stack.runs.folder import Part, holding
 from robot_stack.runs.paths import RunPaths
@@ -34,7 +34,7 @@ def run(
     resolved = load_checked(name, overrides, root)
     if not cell_only:
         check_torch()
-    place = new_folder(resolved, RUNS) if folder is None else own_folder(resolved, folder)
+    place = own_folder(resolved, usual_folder(resolved, RUNS) if folder is None else folder)
     parts = (Part.CELL,) if cell_only or remote_learner else tuple(Part)
     with holding(place, *parts), prepared(resolved, place) as ready:
         flags = [text for text, said in (("--cell-only", cell_only), ("--remote-learner", remote_learner)) if said]

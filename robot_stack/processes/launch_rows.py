@@ -23,7 +23,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.child import wrapped
-from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
+from robot_stack.processes.prepared_run import choose_table, prepared, usual_folder
 from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import (
     ONE_THREAD,
@@ -62,7 +62,7 @@ def _table(
     kind: str, resolved: ResolvedRun, values: Mapping[str, str], claim: ExitStack
 ) -> tuple[str, Sequence[ProcessSpec], Mapping[str, str]]:
     """Return what to say, the processes of the run, and the environment that they share."""
-    folder = Path(values["folder"]) if values["folder"] else new_folder(resolved, Path("runs"))
+    folder = Path(values["folder"]) if values["folder"] else usual_folder(resolved, Path("runs"))
     cell_only, remote_learner = (values.get(key) == "true" for key in ("cell_only", "remote_learner"))
     parts = {Part.LEARNER} if kind == "learner" else {Part.CELL} if cell_only or remote_learner else set(Part)
     check_own(resolved, folder)

@@ -53,9 +53,14 @@ class PreparedRun:
         return RunPaths(self.folder).log
 
 
-def new_folder(run: ResolvedRun, root: Path) -> Path:
-    """Return the path of a new run folder, runs/NAME/DATE_TIME; it is not yet made."""
-    return root / run.name / time.strftime("%Y-%m-%d_%H%M%S")
+def usual_folder(run: ResolvedRun, root: Path) -> Path:
+    """Return the folder of a run for which nobody named one; it is not made here.
+
+    On a cell with drivers that is runs/NAME, in which `record`, `train` and `act` go on too: demonstrations that an
+    operator has shown there are not asked for again. In simulation it is a new one, runs/NAME/DATE_TIME.
+    """
+    place = root / run.name
+    return place if _has_drivers(run) else place / time.strftime("%Y-%m-%d_%H%M%S")
 
 
 @contextmanager

@@ -49,6 +49,30 @@ def names(table) -> tuple[str, ...]:
     return tuple(row.name for row in table)
 
 
+def test_on_a_real_cell_what_was_recorded_is_trained_on_and_deployed(supervised, monkeypatch) -> None:
+    for verb in ("record", "up"):
+        assert main.main([verb, "fr3_table"]) == 0
+    assert main.main(["up", "fr3_table", "--cell-only"]) == 0
+    RunPaths(Path("runs/fr3_table")).policy("policy").touch()
+    assert main.main(["deploy", "fr3_table"]) == 0
+    assert [folder for folder, _ in supervised] == [Path("runs/fr3_table")] * 4
+
+
+def test_a_real_run_is_not_gone_on_with_under_other_settings(supervised, capsys) -> None:
+    assert main.main(["record", "fr3_table"]) == 0
+    assert main.main(["up", "fr3_table", "--set", "run.seed=4"]) == 1
+    assert "runs/fr3_table has run.seed = 0, asked for is 4; use the same settings" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["workcell", "learner"])
+def test_a_launched_real_run_goes_on_where_it_was_recorded(kind: str, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = {"run": "fr3_table", "set": "cell.dds_domain=88", "folder": "", "address": ""}
+    answers = io.StringIO()
+    launch_rows.main([kind, json.dumps(values)], io.StringIO(), answers)
+    assert json.loads(answers.getvalue().splitlines()[0])["said"].endswith("folder runs/fr3_table")
+
+
 def test_record_starts_a_recorder_in_the_actors_place(supervised, capsys) -> None:
     assert main.main(["record", "sim", "--episodes", "7"]) == 0
     ((folder, table),) = supervised
