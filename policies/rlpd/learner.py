@@ -88,9 +88,6 @@ class RLPDLearner:
         """Running average of the policy: what acts and is evaluated."""
         self.critic = ArmCritic(spec, config).to(device)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
-        self.gripper_target = copy.deepcopy(self.policy.gripper)
-        if self.gripper_target is not None:
-            self.gripper_target.requires_grad_(False)
         self.vision = Vision(spec.trunk, tau=config.target_tau).to(device)
         raw = math.log(math.expm1(config.initial_temperature))
         self.log_temperature = nn.Parameter(torch.tensor(raw, device=device))
@@ -173,16 +170,22 @@ class RLPDLearner:
         """Compute one update as a function of tensors alone, so that it can be recorded."""
         with self._fast():
             seen = self.vision.see(batch)
-        metrics = self._update_critic(batch, seen, inputs)
+        target, metrics = self._update_critic(batch, seen, inputs)
         known = seen.now.detach()
         if self.policy.gripper is not None:
-            metrics |= self._update_gripper(batch, known, seen.following, seen.target)
+            metrics |= self._update_gripper(batch, known, target)
         if inputs.noise is not None:
             metrics |= self._update_actor(batch, known, inputs.noise, inputs.bc_weight)
         return metrics
 
-    def _update_critic(self, batch: TensorBatch, seen: Seen, inputs: UpdateInputs) -> dict[str, Tensor]:
-        """Make one step on the TD error, of the encoder too where that is trained; the targets follow."""
+    def _update_critic(
+        self, batch: TensorBatch, seen: Seen, inputs: UpdateInputs
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Make one step on the TD error, of the encoder too where that is trained; the target networks follow.
+
+        Returns:
+            Target of each row, (B,), and metrics.
+        """
         with torch.no_grad(), self._fast():
             next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, inputs.next_noise)
             next_q = self.target(seen.target, batch.next_proprio, next_action)
@@ -197,7 +200,7 @@ class RLPDLearner:
         self._step("critic", loss)
         follow(self.target, self.critic, self.config.target_tau)
         self.vision.follow()
-        return metrics
+        return target, metrics
 
     def _values(
         self, batch: TensorBatch, features: Tensor, inputs: UpdateInputs
@@ -244,22 +247,11 @@ class RLPDLearner:
         count = self.ranks.mean_count(distance > 0)
         return losses.correction_loss(q, q_proposed, distance, count, margin=self.config.correction_margin)
 
-    def _update_gripper(
-        self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
-    ) -> dict[str, Tensor]:
-        """Make one double-DQN step on the critic of the discrete grippers."""
-        critic, target_critic = self.policy.gripper, self.gripper_target
+    def _update_gripper(self, batch: TensorBatch, features: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """Make one step on the critic of the discrete grippers, towards the target (B,) of the arms' critics."""
+        critic = self.policy.gripper
         assert critic is not None
-        assert target_critic is not None
-        with torch.no_grad(), self._fast():
-            target = losses.gripper_target(
-                batch.reward,
-                batch.discount,
-                batch.gripper_change,
-                critic(following, batch.next_proprio),
-                target_critic(following_target, batch.next_proprio),
-                penalty=self.config.gripper_penalty,
-            )
+        target = losses.gripper_target(target, batch.gripper_change, penalty=self.config.gripper_penalty)
         with self._fast():
             q = critic(features, batch.proprio)
         choices = self.layout.choices(batch.action)
@@ -270,7 +262,6 @@ class RLPDLearner:
             count = self.ranks.mean_count(label)
             loss = loss + losses.gripper_margin_loss(q, choices, weight, count, margin=self.config.gripper_margin)
         self._step("gripper", loss)
-        follow(target_critic, critic, self.config.target_tau)
         return {"gripper_loss": td_error.detach(), "gripper_q": q.detach().mean()}
 
     def _update_actor(
@@ -339,7 +330,6 @@ class RLPDLearner:
             "published": self.published.state_dict(),
             "critic": self.critic.state_dict(),
             "target": self.target.state_dict(),
-            "gripper_target": {} if self.gripper_target is None else self.gripper_target.state_dict(),
             "vision": self.vision.state_dict(),
             "log_temperature": self.log_temperature.detach(),
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self._optimisers.items()},
@@ -352,8 +342,6 @@ class RLPDLearner:
         """Restore the state that `state_dict` returned, and drop recorded graphs."""
         for name in ("policy", "published", "critic", "target", "vision"):
             getattr(self, name).load_state_dict(state[name])
-        if self.gripper_target is not None:
-            self.gripper_target.load_state_dict(state["gripper_target"])
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
         for name, optimiser in self._optimisers.items():

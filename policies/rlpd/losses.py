@@ -100,30 +100,20 @@ def calibrated_gap(
     return (torch.logsumexp(weighed, dim=0) - math.log(len(weighed)) - q).mean()
 
 
-@torch.no_grad()
-def gripper_target(
-    reward: Tensor, discount: Tensor, change: Tensor, online_next: Tensor, target_next: Tensor, *, penalty: float
-) -> Tensor:
-    r"""Return the double-DQN target of each gripper.
+def gripper_target(target: Tensor, change: Tensor, *, penalty: float) -> Tensor:
+    r"""Return the target of each gripper, :math:`y - c\,\mathrm{change}`, shape (B, G).
 
-    It is :math:`r - c\,\mathrm{change} + d\, Q'(o', \arg\max_u Q(o', u))`.
-
-    Source: van Hasselt et al., 2016, arXiv:1509.06461; the penalty on effective changes is HIL-SERL's.
+    Source: the penalty on effective changes is HIL-SERL's. Deviation: y is the target of the arms' critics, where HIL-SERL
+    has a double-DQN target of the gripper's own. The margin around an operator's choice raises U above what anything
+    is worth; a target with a maximum over U takes that over, and where the policy did something else for many ticks it
+    grows to :math:`m / (1 - \gamma)`.
 
     Args:
-        reward: (B,).
-        discount: (B,).
+        target: y, of the arms' critics, (B,).
         change: True where the executed entry changed the gripper, bool (B, G).
-        online_next: Trained critic at o', (B, G, choices); chooses.
-        target_next: Target critic at o', same shape; values.
         penalty: c.
-
-    Returns:
-        Targets, shape (B, G).
     """
-    best = online_next.argmax(dim=2, keepdim=True)
-    value = target_next.gather(2, best).squeeze(2)
-    return (reward[:, None] - penalty * change) + discount[:, None] * value
+    return target[:, None] - penalty * change
 
 
 def gripper_loss(q: Tensor, choices: Tensor, target: Tensor) -> Tensor:

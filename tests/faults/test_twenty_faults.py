@@ -342,23 +342,16 @@ def test_fault_14_target_encoder() -> None:
         leader.load_state_dict(kept)
         return not torch.equal(before, after)
 
-    gripper, gripper_target = learner.policy.gripper, learner.gripper_target
-    assert gripper is not None
-    assert gripper_target is not None
     shared = copy.deepcopy(learner.target)
     shared.encoder = learner.critic.encoder  # heads that train, in the middle of the target
     assert moves_with(learner.critic, lambda: shared(*inputs, arm))
     assert not moves_with(learner.critic, lambda: learner.target(*inputs, arm))
-    assert not moves_with(gripper, lambda: gripper_target(*inputs))
 
-    tau = learner.config.target_tau
-    pairs = [(learner.target, learner.critic), (gripper_target, gripper)]
-    old = [weights(target) for target, _ in pairs]
+    tau, before = learner.config.target_tau, weights(learner.target)
     learner.update(batch)
-    for (target, leader), before in zip(pairs, old):
-        now = weights(target)
-        for name, parameter in weights(leader).items():
-            torch.testing.assert_close(now[name], before[name].lerp(parameter, tau))
+    now = weights(learner.target)
+    for name, parameter in weights(learner.critic).items():
+        torch.testing.assert_close(now[name], before[name].lerp(parameter, tau))
 
 
 def test_fault_15_demos_written_at_the_end_of_the_session(tmp_path: Path) -> None:

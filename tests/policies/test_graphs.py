@@ -34,7 +34,7 @@ def assert_same(first: Any, other: Any) -> None:
     assert first.updates == other.updates
     for name, tensor in first.actor_tensors().items():
         np.testing.assert_array_equal(other.actor_tensors()[name], tensor)
-    for module in ("policy", "critic", "target", "gripper_target"):
+    for module in ("policy", "critic", "target"):
         for a, b in zip(getattr(first, module).parameters(), getattr(other, module).parameters(), strict=True):
             assert torch.equal(a, b), module
 

@@ -1,4 +1,4 @@
-"""The discrete gripper critic: penalty and mask from config to loss, double DQN by hand, and what it ends up doing."""
+"""The discrete gripper critic: penalty and mask from config to loss, its target, and what it ends up doing."""
 
 from __future__ import annotations
 
@@ -31,18 +31,37 @@ def batch(seed: int = 0) -> TensorBatch:
     return replace(made, gripper_change=(made.action[:, 2:] != 0))
 
 
-def test_target_is_double_dqn_with_the_penalty_on_changes() -> None:
-    online = torch.tensor([[[0.0, 9.0, 1.0]], [[5.0, 0.0, 0.0]]])
-    target = torch.tensor([[[7.0, 2.0, 8.0]], [[3.0, 0.0, 0.0]]])
-    got = losses.gripper_target(
-        torch.tensor([1.0, 0.5]),
-        torch.tensor([0.9, 0.0]),
-        torch.tensor([[True], [False]]),
-        online,
-        target,
-        penalty=0.02,
-    )
-    torch.testing.assert_close(got, torch.tensor([[1.0 - 0.02 + 0.9 * 2.0], [0.5]]))
+def test_target_is_that_of_the_arms_with_the_penalty_on_changes() -> None:
+    got = losses.gripper_target(torch.tensor([1.5, 0.5]), torch.tensor([[True], [False]]), penalty=0.02)
+    torch.testing.assert_close(got, torch.tensor([[1.48], [0.5]]))
+
+
+def test_the_margin_does_not_feed_on_itself_where_the_policy_did_something_else_for_long() -> None:
+    """An operator opens closed fingers, 4 rows, worth .3; the policy kept them closed for long, 64 rows."""
+    made, rows = learner(gripper_margin=0.05, discount=0.98, hidden=(64, 64), head=16, bf16=False), batch()
+    closed = torch.tensor([1.0] * 4 + [0.0] * 28 + [1.0] * 32)
+    for state in (rows.features, rows.next_features):
+        state.zero_()
+        state[:, 0] = closed
+    opened = torch.arange(64) < 4
+    shown = torch.arange(64) < 32
+    rows.expert[:], rows.human[:] = shown, shown[:, None]
+    rows.proprio.zero_()
+    rows.next_proprio.zero_()
+    rows.action.zero_()
+    rows.action[:, 2] = opened.float()
+    rows.gripper_change[:] = opened[:, None]
+    rows.reward.zero_()
+    rows.reward[:32] = 0.3
+    rows.discount.fill_(0.98)
+    rows.discount[:32] = 0.0
+    for _ in range(1500):
+        made.update(rows)
+    assert made.policy.gripper is not None
+    with torch.no_grad():
+        value = made.policy.gripper(rows.features[:1], rows.proprio[:1])[0, 0]
+    assert value.argmax() == OPEN
+    assert value.max() < 0.5, "worth .3, and the margin"
 
 
 def test_what_was_executed_is_learned_from_whoever_did_it() -> None:
