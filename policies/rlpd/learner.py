@@ -178,9 +178,7 @@ class RLPDLearner:
             metrics |= self._update_actor(batch, known, inputs.noise, inputs.bc_weight)
         return metrics
 
-    def _update_critic(
-        self, batch: TensorBatch, seen: Seen, inputs: UpdateInputs
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def _update_critic(self, batch: TensorBatch, seen: Seen, inputs: UpdateInputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Make one step on the TD error, of the encoder too where that is trained; the target networks follow.
 
         Returns:

@@ -103,10 +103,10 @@ def calibrated_gap(
 def gripper_target(target: Tensor, change: Tensor, *, penalty: float) -> Tensor:
     r"""Return the target of each gripper, :math:`y - c\,\mathrm{change}`, shape (B, G).
 
-    Source: the penalty on effective changes is HIL-SERL's. Deviation: y is the target of the arms' critics, where HIL-SERL
-    has a double-DQN target of the gripper's own. The margin around an operator's choice raises U above what anything
-    is worth; a target with a maximum over U takes that over, and where the policy did something else for many ticks it
-    grows to :math:`m / (1 - \gamma)`.
+    Source: the penalty on effective changes is HIL-SERL's. Deviation: y is the target of the arms' critics, where
+    HIL-SERL has a double-DQN target of the gripper's own. The margin around an operator's choice raises U above what
+    anything is worth; a target with a maximum over U takes that over, and where the policy did something else for
+    many ticks it grows to :math:`m / (1 - \gamma)`.
 
     Args:
         target: y, of the arms' critics, (B,).

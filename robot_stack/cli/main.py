@@ -38,7 +38,9 @@ OF_A_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 MOST_S = 30 * 86_400.0
 """Longest time after which a run may be told to end."""
 WHICH_POLICY = "policy, best, bc for the imitation baseline, or base for the run's base policy by itself (policy)"
-ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove", "rviz", "scene"), "cell."), "data": "data."}
+GOING_ON = "a run that is going on: its folder, or its name under runs/"
+OF_THE_CELL = ("calibrate", "camera", "clear-stop", "doctor", "foxglove", "rviz", "scene")
+ROOMS = {**dict.fromkeys(OF_THE_CELL, "cell."), "data": "data."}
 """Where the modules of a verb lie, if it is not beside this one."""
 
 
@@ -346,8 +348,12 @@ def _add_pull(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--revision", default="", metavar="REV", help="branch, tag or commit (main)")
 
 
+def _add_clear_stop(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help=GOING_ON)
+
+
 def _add_scene(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="RUN", help="a run that is going on: its folder, or its name under runs/")
+    parser.add_argument("name", metavar="RUN", help=GOING_ON)
     parser.add_argument("--port", type=port_number, default=8643, help="of the view (8643, or another if it is taken)")
 
 
@@ -373,6 +379,7 @@ VERBS = {
     "act": Verb(help="cell and actor, on the robot's machine; the learner runs where the cell says", add=_add_act),
     "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
     "deploy": Verb(help="a saved policy on the cell, without a learner; every episode is recorded", add=_add_deploy),
+    "clear-stop": Verb(help="end the STOP of a cell, at the word of an operator who has looked", add=_add_clear_stop),
     "check-log": Verb(help="prove recorded commands against the limits that were in force", add=_add_check_log),
     "report": Verb(
         help="write summary, plots and report.html of a run again; of several, a page side by side", add=_add_report

@@ -67,7 +67,7 @@ def test_a_real_run_is_not_gone_on_with_under_other_settings(supervised, capsys)
 @pytest.mark.parametrize("kind", ["workcell", "learner"])
 def test_a_launched_real_run_goes_on_where_it_was_recorded(kind: str, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
-    values = {"run": "fr3_table", "set": "cell.dds_domain=88", "folder": "", "address": ""}
+    values = {"run": "fr3_table", "set": "cell.dds_domain=76", "folder": "", "address": ""}
     answers = io.StringIO()
     launch_rows.main([kind, json.dumps(values)], io.StringIO(), answers)
     assert json.loads(answers.getvalue().splitlines()[0])["said"].endswith("folder runs/fr3_table")

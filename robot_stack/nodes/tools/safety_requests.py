@@ -1,0 +1,31 @@
+"""A node that asks the safety process of a cell for something, for commands that do so at an operator's word."""
+
+from __future__ import annotations
+
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from robot_stack.nodes import topics
+from robot_stack.nodes.tools.listening import Listening
+
+
+class SafetyRequests(Node):
+    """A node with a client for each request that the safety process takes.
+
+    Args:
+        namespace: Of the cell.
+        names: Of the requests.
+    """
+
+    def __init__(self, namespace: str, names: tuple[str, ...]) -> None:
+        super().__init__("safety_requests", namespace=namespace)
+        self._asked = {name: self.create_client(Trigger, topics.safety_service(name)) for name in names}
+
+    def there(self) -> bool:
+        """Return whether the safety process can be asked for all of it."""
+        return all(client.service_is_ready() for client in self._asked.values())
+
+    def ask(self, here: Listening[SafetyRequests], name: str) -> tuple[bool, str]:
+        """Ask for something; return whether it was granted, and what the safety process said."""
+        answer = here.ask(self._asked[name], Trigger.Request())
+        return (False, "the safety process does not answer") if answer is None else (answer.success, answer.message)
