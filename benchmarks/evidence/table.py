@@ -172,7 +172,7 @@ def table(results: Sequence[Result], picture: str = "../docs/images/evidence.png
         "on the same held-out resets, pooled over the seeds, with Wilson's 95 % interval; cycle is the mean time of a",
         f"success, with its 95 % interval; human steps are those of the last {LAST} episodes. Operator and robot time",
         "are means over the seeds, demonstrations included. The interval is that of the resets; how far the seeds lie",
-        "apart stands beside it.",
+        f"apart stands beside it.{_trunk_words(results)}",
         "",
         _line(COLUMNS),
         _line(["---"] * len(COLUMNS)),
@@ -185,6 +185,13 @@ def table(results: Sequence[Result], picture: str = "../docs/images/evidence.png
     lines += target_rows(document(results))
     commits = ", ".join(sorted({r["commit"] for r in results}))
     return "\n".join([*lines, "", f"Commits: {commits}.", "", f"![Success and cycle]({picture})", ""])
+
+
+def _trunk_words(results: Sequence[Result]) -> str:
+    """Return how the trunk of all runs was trained, as a sentence; "" where no run tells."""
+    settings = results[0]["settings"].get("encoder", {}).get("settings", {}) if results else {}
+    rate = settings.get("learning_rate")
+    return "" if rate is None else f" The trunk was trained at a learning rate of {rate:g}."
 
 
 def _rank_rows(results: Sequence[Result]) -> list[str]:
