@@ -8,9 +8,9 @@
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
-# make bench-evidence  what reward adds to corrections, with operators of other skill, days; writes benchmarks/EVIDENCE.md
+# make bench-evidence  what reward adds to corrections, with operators of other skill, days; OUT=benchmarks; writes EVIDENCE.md
 # make bench-asking  an operator who looks only when asked, hours; writes benchmarks/ASKING.md
-# make bench-tasks   each simulated task with BC and HG-DAgger beside, hours; writes benchmarks/TASKS.md
+# make bench-tasks   each simulated task with BC and HG-DAgger beside, hours; OUT=benchmarks; writes TASKS.md
 # make bench-suites  RLPD on outside suites beside published figures, hours; SMOKE=1 for one hour; writes benchmarks/SUITES.md
 # make docs   the pages of docs/ as a site in build/docs; a broken link fails
 # make clean  everything that can be made again; recorded runs stay
@@ -200,13 +200,13 @@ bench-shaping: gl $(INSTALLED)
 	$(BIN)/python -m benchmarks.learning.shaping
 
 bench-evidence: gl $(INSTALLED)
-	$(BIN)/python -m benchmarks.evidence
+	$(BIN)/python -m benchmarks.evidence $(if $(OUT),--out $(OUT))
 
 bench-asking: gl $(INSTALLED)
 	$(BIN)/python -m benchmarks.learning.asking
 
 bench-tasks: gl $(INSTALLED)
-	$(BIN)/python -m benchmarks.learning.tasks
+	$(BIN)/python -m benchmarks.learning.tasks $(if $(OUT),--out $(OUT))
 
 SUITES_OPTIONS := $(if $(filter-out 0,$(SMOKE)),--only puzzle-3x3-4 --chunks 5 --seeds 0 --steps 100000)
 bench-suites: gl $(INSTALLED)

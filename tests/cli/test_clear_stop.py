@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 import time
@@ -57,17 +58,28 @@ def answered(folder: Path, word: str) -> tuple[int, str]:
     ours, theirs = pty.openpty()
     process = subprocess.Popen([*COMMAND, str(folder)], stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    said, deadline = b"", time.monotonic() + ENDS_S
     try:
-        while b"leaves it:" not in said and process.poll() is None and time.monotonic() < deadline:
-            said += os.read(ours, 4096)
+        said = read_until(ours, b"leaves it:")
         os.write(ours, f"{word}\n".encode())
         code = process.wait(ENDS_S)
-        said += os.read(ours, 4096)
+        said += read_until(ours, None)
     finally:
         process.kill()
         os.close(ours)
     return code, said.decode()
+
+
+def read_until(terminal: int, text: bytes | None) -> bytes:
+    """Read a terminal until a text is on it, or, without one, until whoever wrote there has ended."""
+    said, deadline = b"", time.monotonic() + ENDS_S
+    while (text is None or text not in said) and time.monotonic() < deadline:
+        if not select.select([terminal], [], [], 0.1)[0]:
+            continue
+        try:
+            said += os.read(terminal, 4096)
+        except OSError:  # its last writer has ended
+            break
+    return said
 
 
 def test_the_operators_word_ends_a_stop_and_another_leaves_it(cell: Path) -> None:

@@ -37,7 +37,7 @@ def test_target_is_that_of_the_arms_with_the_penalty_on_changes() -> None:
 
 
 def test_the_margin_does_not_feed_on_itself_where_the_policy_did_something_else_for_long() -> None:
-    """An operator opens closed fingers, 4 rows, worth .3; the policy kept them closed for long, 64 rows."""
+    """An operator opens closed fingers, 4 rows, worth .3; the policy kept them closed for long, 32 rows."""
     made, rows = learner(gripper_margin=0.05, discount=0.98, hidden=(64, 64), head=16, bf16=False), batch()
     closed = torch.tensor([1.0] * 4 + [0.0] * 28 + [1.0] * 32)
     for state in (rows.features, rows.next_features):

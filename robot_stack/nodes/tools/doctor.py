@@ -37,6 +37,7 @@ from robot_stack.nodes.conversion import (
 from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED, endpoint_of
 from robot_stack.nodes.tools.first_motion import result_topic, verdicts_of
 from robot_stack.nodes.tools.listening import Listening
+from robot_stack.nodes.tools.safety_requests import ask
 from robot_stack.sensing.still_images import StillImages
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.types.command import Mode
@@ -284,7 +285,5 @@ def round_trips(here: Listening[DoctorNode], count: int) -> tuple[list[float], i
 
 def request(here: Listening[DoctorNode], name: str) -> str:
     """Ask the safety process for something; return why it was refused, or ""."""
-    answer = here.ask(here.node.requests[name], Trigger.Request())
-    if answer is None:
-        return "the safety process does not answer"
-    return "" if answer.success else str(answer.message)
+    granted, said = ask(here, here.node.requests[name])
+    return "" if granted else said

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from rclpy.client import Client
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.tools.listening import Listening
+
+
+def ask(here: Listening[Any], client: Client) -> tuple[bool, str]:
+    """Ask the safety process for something; return whether it was granted, and what it said."""
+    answer = here.ask(client, Trigger.Request())
+    return (False, "the safety process does not answer") if answer is None else (answer.success, str(answer.message))
 
 
 class SafetyRequests(Node):
@@ -26,6 +35,5 @@ class SafetyRequests(Node):
         return all(client.service_is_ready() for client in self._asked.values())
 
     def ask(self, here: Listening[SafetyRequests], name: str) -> tuple[bool, str]:
-        """Ask for something; return whether it was granted, and what the safety process said."""
-        answer = here.ask(self._asked[name], Trigger.Request())
-        return (False, "the safety process does not answer") if answer is None else (answer.success, answer.message)
+        """Ask for something by its name, see `ask`."""
+        return ask(here, self._asked[name])
