@@ -51,7 +51,7 @@ class FaultKind(StrEnum):
     COMMAND_UNHEARD = "command unheard"
     """Nobody listens on a topic of commands."""
     SECOND_SENDER = "second sender"
-    """Two safety processes command one arm, or a stranger does."""
+    """Two safety processes command one arm, or a stranger does; or two publishers tell its state."""
     TRACKING = "tracking"
     """The arm does not do what it is told."""
     SIMULATOR = "simulator"

@@ -13,6 +13,7 @@ from robot_stack.control.drivers.arm_sense import Frames
 from robot_stack.control.kinematics.chain import Chain, DhRow, chain_of_dh, transform_of
 from robot_stack.control.kinematics.joint_motion import JointLimits
 from robot_stack.control.kinematics.urdf import chain_of_urdf
+from robot_stack.control.safety.output_watchdog import HardLimits
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 
@@ -30,6 +31,11 @@ def build_limits(robot: RobotConfig) -> JointLimits:
         speed=np.array([joint.max_speed_rad_s for joint in robot.joints]),
         home=np.array(robot.home_rad),
     )
+
+
+def build_hard_limits(robot: RobotConfig) -> HardLimits:
+    """Build the highest TCP speeds of an arm."""
+    return HardLimits(speed_m_s=robot.max_tcp_speed_m_s, rotation_speed_rad_s=robot.max_tcp_rotation_speed_rad_s)
 
 
 def build_frames(robot: DriverRobot) -> Frames:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.drivers.arm_sense import ArmSense, Frames, JointReader, twist_between
+from robot_stack.control.kinematics.joint_motion import JointLimits
+from robot_stack.control.safety.output_watchdog import HardLimits
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, FaultKind
-from tests.control.fr3_chain import HOME, chain_of
+from tests.control.fr3_chain import HOME, chain_of, limits_of
 
 MS = 1_000_000
 NAMES = [f"fr3_joint{number}" for number in range(1, 8)]
@@ -20,8 +24,12 @@ CHAIN = chain_of("fr3_franka")
 FRAMES = Frames(base="base", tcp="tcp", wrench="base")
 
 
-def reader(names=NAMES) -> JointReader:
-    return JointReader(names, "/joint_states")
+LIMITS = limits_of("fr3_franka")
+HARD = HardLimits()
+
+
+def reader(names=NAMES, limits: JointLimits | None = None) -> JointReader:
+    return JointReader(names, "/joint_states", limits)
 
 
 def take(
@@ -100,8 +108,63 @@ def test_two_messages_without_stamps_that_waited_in_a_queue_are_no_leap() -> Non
     np.testing.assert_array_equal(joints.newest.angles, HOME + 0.002 * 59)
 
 
+def test_angles_that_another_publisher_sends_are_no_motion_of_the_arm() -> None:
+    joints = reader(limits=LIMITS)
+    assert take(joints, stamp_ns=10 * MS, now_ns=10 * MS) is None
+    refusal = take(joints, np.zeros(7), stamp_ns=12 * MS, now_ns=12 * MS)
+    assert refusal is not None
+    assert refusal.kind is FaultKind.SECOND_SENDER
+    assert "fr3_joint4 in joint states on /joint_states jumps by 2.36 rad within 2 ms" in refusal.text
+    old = take(joints, np.zeros(7), stamp_ns=5 * MS, now_ns=14 * MS)  # of a bag: its stamps are older
+    assert old is not None
+    assert old.kind is FaultKind.SECOND_SENDER
+    assert take(joints, HOME, stamp_ns=16 * MS, now_ns=16 * MS) is None
+    assert joints.newest is not None
+    np.testing.assert_array_equal(joints.newest.angles, HOME)
+
+
+def test_an_arm_may_stand_elsewhere_after_its_driver_was_silent_for_a_second() -> None:
+    joints = reader(limits=LIMITS)
+    assert take(joints, stamp_ns=1, now_ns=1) is None
+    assert take(joints, np.zeros(7), stamp_ns=2, now_ns=1002 * MS) is None
+
+
+def test_a_joint_without_an_end_may_be_told_a_turn_apart() -> None:
+    limits = replace(LIMITS, lower=np.full(7, -6.4), upper=np.full(7, 6.4))
+    joints = reader(limits=limits)
+    assert take(joints, stamp_ns=MS, now_ns=MS) is None
+    assert take(joints, HOME + 2 * np.pi, stamp_ns=2 * MS, now_ns=2 * MS) is None
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=20), st.lists(st.integers(0, 30), min_size=20, max_size=20))
+def test_an_arm_at_its_highest_speed_never_jumps(steps_ms: list[int], delays_ms: list[int]) -> None:
+    """Whatever is lost and however late it arrives."""
+    joints, now_ns, stamp_ns = reader(limits=LIMITS), 0, MS
+    assert take(joints, stamp_ns=stamp_ns, now_ns=MS) is None
+    for step_ms, delay_ms in zip(steps_ms, delays_ms, strict=False):
+        stamp_ns += step_ms * MS
+        now_ns = max(now_ns + 1, stamp_ns + delay_ms * MS)
+        angles = HOME + LIMITS.speed * stamp_ns / 1e9
+        assert take(joints, angles, stamp_ns=stamp_ns, now_ns=now_ns) is None
+
+
+def test_a_pose_that_another_publisher_sends_is_no_motion_of_the_arm() -> None:
+    arm, pose = sense(pose_topic="/pose"), CHAIN.pose(HOME)
+    assert arm.take_pose(pose, "base", MS, MS) is None
+    for way, turn in (([0.1, 0, 0], 0.0), ([0, 0, 0], 0.5)):
+        other = pose @ Pose.from_rotation(np.array(way), Rotation.from_euler("z", turn))
+        refusal = arm.take_pose(other, "base", 2 * MS, 2 * MS)
+        assert refusal is not None
+        assert refusal.kind is FaultKind.SECOND_SENDER
+        assert "the TCP in poses on /pose jumps by" in refusal.text
+    take(arm.joints)
+    state = arm.state()
+    assert state is not None
+    np.testing.assert_array_equal(state.T_base_tcp.position_m, pose.position_m)
+
+
 def sense(*, pose_topic: str = "", frames: Frames = FRAMES, chain=CHAIN) -> ArmSense:
-    arm = ArmSense("fr3", frames, reader(), pose_topic=pose_topic)
+    arm = ArmSense("fr3", frames, reader(), HARD, pose_topic=pose_topic)
     arm.chain = chain
     return arm
 
@@ -163,7 +226,7 @@ def test_a_published_pose_and_the_kinematics_must_agree() -> None:
     arm.take_pose(CHAIN.pose(HOME), "base", 1, 1)
     assert arm.disagreement() is None
     off = Pose.from_rotation(CHAIN.pose(HOME).position_m + np.array([0, 0, 0.03]), CHAIN.pose(HOME).rotation)
-    arm.take_pose(off, "base", 2, 2)
+    arm.take_pose(off, "base", 10 * MS, 10 * MS)
     disagreement = arm.disagreement()
     assert disagreement is not None
     assert disagreement.kind is FaultKind.CONTRADICTION
@@ -211,7 +274,7 @@ def test_a_wrench_that_does_not_fit_is_refused(wrench: np.ndarray, frame: str, w
 @pytest.mark.parametrize(("position", "opening"), [(0.0, 0.0), (0.02, 0.5), (0.04, 1.0), (0.05, 1.0), (-0.01, 0.0)])
 def test_an_opening_is_the_share_between_the_joints_two_ends(position: float, opening: float) -> None:
     gripper = reader(["finger"])
-    arm = ArmSense("fr3", FRAMES, reader(), gripper=gripper)
+    arm = ArmSense("fr3", FRAMES, reader(), HARD, gripper=gripper)
     arm.chain = CHAIN
     arm.set_gripper_ends(0.0, 0.04)
     take(arm.joints)
@@ -223,7 +286,7 @@ def test_an_opening_is_the_share_between_the_joints_two_ends(position: float, op
 
 def test_a_gripper_whose_joint_grows_when_it_closes_is_read_the_right_way_round() -> None:
     gripper = reader(["knuckle"])
-    arm = ArmSense("ur5e", FRAMES, reader(), gripper=gripper)
+    arm = ArmSense("ur5e", FRAMES, reader(), HARD, gripper=gripper)
     arm.chain = CHAIN
     arm.set_gripper_ends(0.8, 0.0)
     take(arm.joints)

@@ -20,7 +20,7 @@ from robot_stack.control.drivers.joint_trajectory import (
 from robot_stack.control.drivers.pose_target import PoseTarget, PoseTargetCore
 from robot_stack.control.drivers.servo import HUMBLE, JAZZY, ServoCore, ServoStatus
 from robot_stack.control.drivers.ur import UrStatus
-from robot_stack.control.kinematics.joint_motion import JointMotionSolver
+from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import FaultKind
 from tests.control.fr3_chain import HOME, chain_of, limits_of
@@ -239,15 +239,21 @@ def test_a_slowed_down_pendant_slows_the_target() -> None:
     assert trajectory_core().step(command(share=0.0)) is None
 
 
+def ranges(lower: list[float], upper: list[float]) -> JointLimits:
+    return JointLimits(
+        lower=np.array(lower), upper=np.array(upper), speed=np.ones(len(lower)), home=np.zeros(len(lower))
+    )
+
+
 def test_target_angles_outside_the_range_are_not_thrown_back_into_it() -> None:
-    target = JointTarget(0.1, np.array([-1.0]), np.array([1.0]))
+    target = JointTarget(0.1, ranges([-1.0], [1.0]))
     outside = np.array([1.2])
     assert target.move(np.zeros(1), outside, DT_S)[0] == pytest.approx(1.2)
     assert target.move(np.array([5.0]), outside, 0.04)[0] == pytest.approx(1.2)
 
 
 def test_a_joint_that_turns_without_end_is_not_unwound_when_its_angle_jumps() -> None:
-    target = JointTarget(0.1, np.array([-12.0, -3.0]), np.array([12.0, 3.0]))
+    target = JointTarget(0.1, ranges([-12.0, -3.0], [12.0, 3.0]))
     target.move(np.array([0.5, 0.0]), np.array([np.pi - 0.01, 0.5]), 0.04)
     after = target.move(np.array([0.5, 0.0]), np.array([-np.pi + 0.005, 0.5]), 0.04)
     np.testing.assert_allclose(after, [np.pi - 0.01 + 0.04, 0.5])

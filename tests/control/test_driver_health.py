@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from robot_stack.control.drivers.driver_health import RECOVERY_NS, DriverHealth, Input
@@ -12,6 +14,7 @@ S = 1_000_000_000
 REFLEX = Fault(kind=FaultKind.DRIVER_ERROR, text="reflex")
 STOPPED = Fault(kind=FaultKind.PROTECTIVE_STOP, text="UR says PROTECTIVE_STOP")
 ODD = Fault(kind=FaultKind.INPUT_INVALID, text="joint states on /joint_states are odd")
+RIVAL = Fault(kind=FaultKind.SECOND_SENDER, text="elbow in joint states on /joint_states jumps by 1.30 rad")
 NOBODY = Fault(kind=FaultKind.INPUT_MISSING, text="nobody publishes /joint_states; start the driver")
 PRESSED = Fault(kind=FaultKind.EMERGENCY_STOP, text="UR says ROBOT_EMERGENCY_STOP")
 
@@ -54,11 +57,24 @@ def test_a_reason_stays_the_same_words_while_it_lasts(health: DriverHealth) -> N
 
 def test_one_bad_message_among_good_ones_is_no_fault_and_only_bad_ones_are(health: DriverHealth) -> None:
     hear_all(health, S)
-    health.refused("joint states", ODD)
+    health.refused("joint states", ODD, S)
     assert health.reason(S + 50 * MS) is None
     assert str(health.reason(S + 150 * MS)) == "joint states on /joint_states are odd"
     health.heard("joint states", S + 160 * MS)
     assert health.reason(S + 160 * MS) is None
+
+
+def test_a_message_that_shows_a_second_sender_counts_among_good_ones_and_for_a_second_after(
+    health: DriverHealth,
+) -> None:
+    hear_all(health, S)
+    health.refused("joint states", RIVAL, S)
+    health.refused("joint states", replace(RIVAL, text="by 1.31 rad"), S + 10 * MS)
+    for tick in range(1, 100):
+        health.heard("joint states", S + tick * 10 * MS)
+        assert health.reason(S + tick * 10 * MS) == RIVAL  # the same words while it lasts
+    health.heard("joint states", 2 * S + 11 * MS)
+    assert health.reason(2 * S + 11 * MS) is None
 
 
 def test_what_the_graph_shows_explains_a_silence(health: DriverHealth) -> None:
@@ -124,7 +140,7 @@ def test_each_reason_has_the_kind_of_what_it_is_about(health: DriverHealth) -> N
         lambda: None,
         lambda: hear_all(health, S),
         lambda: health.explain("joint states", NOBODY),
-        lambda: health.refused("joint states", ODD),
+        lambda: health.refused("joint states", ODD, S),
         lambda: health.report(STOPPED, 2 * S),
     ):
         prepare()
@@ -156,5 +172,5 @@ def test_ages_and_counts_are_told_of_what_was_heard(health: DriverHealth) -> Non
     assert health.values(S) == {}
     for each in range(3):
         health.heard("joint states", S + each * MS)
-    health.refused("safety modes", ODD)
+    health.refused("safety modes", ODD, S)
     assert health.values(S + 12 * MS) == {"joint states: age_ms": 10.0, "joint states: count": 3}

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.control.kinematics.chain import Chain
+from robot_stack.control.kinematics.joint_motion import TURN_RAD, JointLimits
+from robot_stack.control.safety.output_watchdog import HardLimits
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from robot_stack.types.reason import Fault, FaultKind
@@ -25,6 +27,14 @@ LEAST_S = 5e-4
 """Over a shorter time no speed is found by differences."""
 SMOOTHING = 0.5
 """Share of a new difference in a speed that is found by differences."""
+MARGIN = 3.0
+"""Between two messages nothing goes further than this many times its highest speed allows, and a little more."""
+JUMP_RAD = 0.05
+JUMP_M = 0.02
+JUMP_TURN_RAD = 0.1
+"""The little more: of a joint, of the TCP's position and of its rotation."""
+RESTART_S = 1.0
+"""What comes after a silence this long may begin anywhere: the driver has been started again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +47,17 @@ class Joints:
 
 
 class JointReader:
-    """A reader that picks joints by name out of joint states."""
+    """A reader that picks joints by name out of joint states.
 
-    def __init__(self, names: Sequence[str], topic: str) -> None:
+    Args:
+        names: Of the joints, in the order wanted.
+        topic: Where they come from, for messages.
+        limits: By which angles that jump are told from motion; None lets them jump, as a gripper's joint may.
+    """
+
+    def __init__(self, names: Sequence[str], topic: str, limits: JointLimits | None = None) -> None:
         self.newest: Joints | None = None
+        self._limits = limits
         self._names = tuple(names)
         self._topic = topic
         self._stamp_ns = 0
@@ -72,6 +89,9 @@ class JointReader:
         angles = positions[self._places]
         if not np.isfinite(angles).all():
             return _unusable(f"joint states on {self._topic} are {angles}, must be finite; look after the driver")
+        jumped = self._jump(angles, stamp_ns, now_ns)
+        if jumped is not None:
+            return jumped
         speeds = velocities[self._places] if len(velocities) else np.full_like(angles, np.nan)
         if not np.isfinite(speeds).all():
             speeds = self._differences(angles, stamp_ns, now_ns)
@@ -91,6 +111,20 @@ class JointReader:
             return _unusable(f"joint states on {self._topic} have {sizes}, must have one each; look after the driver")
         return None
 
+    def _jump(self, angles: np.ndarray, stamp_ns: int, now_ns: int) -> Fault | None:
+        """Return the fault of angles that the arm cannot have come to since the newest ones, or None."""
+        last, limits = self.newest, self._limits
+        if last is None or limits is None or now_ns - last.arrived_ns > RESTART_S * 1e9:
+            return None
+        way = angles - last.angles
+        way = np.abs(np.where(limits.endless, way - np.round(way / TURN_RAD) * TURN_RAD, way))
+        elapsed_s = longest_between(self._stamp_ns, stamp_ns, last.arrived_ns, now_ns)
+        far = way - MARGIN * limits.speed * elapsed_s
+        worst = int(far.argmax())
+        if far[worst] <= JUMP_RAD:
+            return None
+        return _jumped(f"{self._names[worst]} in joint states", self._topic, f"{way[worst]:.2f} rad", elapsed_s)
+
     def _differences(self, angles: np.ndarray, stamp_ns: int, now_ns: int) -> np.ndarray:
         last = self.newest
         if last is None:
@@ -102,6 +136,12 @@ class JointReader:
             return last.speeds
         self._from = None
         return np.asarray(SMOOTHING * (angles - before) / elapsed_s + (1.0 - SMOOTHING) * last.speeds)
+
+
+def longest_between(last_stamp_ns: int, stamp_ns: int, last_arrived_ns: int, arrived_ns: int) -> float:
+    """Return the most seconds that can lie between two messages: by the driver's stamps, or by arrival."""
+    by_stamps_s = elapsed(last_stamp_ns, stamp_ns, last_arrived_ns, arrived_ns)
+    return min(max(by_stamps_s, (arrived_ns - last_arrived_ns) / 1e9), RESTART_S)
 
 
 def elapsed(last_stamp_ns: int, stamp_ns: int, last_arrived_ns: int, arrived_ns: int) -> float:
@@ -132,7 +172,14 @@ class ArmSense:
     """The newest joints, pose, wrench and gripper of one arm, and the state that they make."""
 
     def __init__(
-        self, arm: str, frames: Frames, joints: JointReader, *, pose_topic: str = "", gripper: JointReader | None = None
+        self,
+        arm: str,
+        frames: Frames,
+        joints: JointReader,
+        limits: HardLimits,
+        *,
+        pose_topic: str = "",
+        gripper: JointReader | None = None,
     ) -> None:
         """Set up the sense of one arm; nothing is heard yet.
 
@@ -140,6 +187,7 @@ class ArmSense:
             arm: Its name.
             frames: Of poses and wrenches.
             joints: Of the arm.
+            limits: Of the TCP, by which poses that jump are told from motion.
             pose_topic: Where poses come from, for messages; "" if they are computed from the joints.
             gripper: Of the gripper's one joint.
         """
@@ -150,6 +198,7 @@ class ArmSense:
         self._frames = frames
         self._pose_topic = pose_topic
         self._gripper = gripper
+        self._limits = limits
         self._ends = (0.0, 1.0)
         self._pose: Pose | None = None
         self._pose_stamp_ns = 0
@@ -170,6 +219,9 @@ class ArmSense:
             )
         if stamp_ns != 0 and stamp_ns == self._pose_stamp_ns:
             return _unusable(f"stamp on {self._pose_topic} does not advance, must; is an old message republished?")
+        jumped = self._jump(pose, stamp_ns, now_ns)
+        if jumped is not None:
+            return jumped
         if self._pose is not None:
             elapsed_s = elapsed(self._pose_stamp_ns, stamp_ns, self._pose_ns, now_ns)
             if elapsed_s > 0.0:
@@ -177,6 +229,20 @@ class ArmSense:
                 self._twist = SMOOTHING * twist + (1.0 - SMOOTHING) * self._twist
         self._pose, self._pose_stamp_ns, self._pose_ns = pose, stamp_ns, now_ns
         return None
+
+    def _jump(self, pose: Pose, stamp_ns: int, now_ns: int) -> Fault | None:
+        """Return the fault of a pose that the TCP cannot have come to since the newest one, or None."""
+        if self._pose is None or now_ns - self._pose_ns > RESTART_S * 1e9:
+            return None
+        way = pose.relative_to(self._pose)
+        far_m, far_rad = float(np.linalg.norm(way.position_m)), float(way.rotation.magnitude())
+        elapsed_s = longest_between(self._pose_stamp_ns, stamp_ns, self._pose_ns, now_ns)
+        if (
+            far_m <= MARGIN * self._limits.speed_m_s * elapsed_s + JUMP_M
+            and far_rad <= MARGIN * self._limits.rotation_speed_rad_s * elapsed_s + JUMP_TURN_RAD
+        ):
+            return None
+        return _jumped("the TCP in poses", self._pose_topic, f"{far_m:.3f} m and {far_rad:.2f} rad", elapsed_s)
 
     def take_wrench(self, wrench: np.ndarray, frame: str, topic: str) -> Fault | None:
         """Take force and torque on the tool from outside, (6,), N and Nm; return why they cannot be used."""
@@ -262,6 +328,14 @@ def twist_between(before: Pose, after: Pose, elapsed_s: float) -> np.ndarray:
         raise SpecError(f"time between two poses is {elapsed_s} s, must be above 0")
     way = after.relative_to(before)
     return np.concatenate([way.position_m, turn_between(Pose.identity(), way)]) / elapsed_s
+
+
+def _jumped(what: str, topic: str, way: str, elapsed_s: float) -> Fault:
+    text = (
+        f"{what} on {topic} jumps by {way} within {elapsed_s * 1e3:.0f} ms, must move no faster than the robot file's "
+        f"limits; is there a second publisher, or a bag? Ask ros2 topic info -v {topic}"
+    )
+    return Fault(kind=FaultKind.SECOND_SENDER, text=text)
 
 
 def _unusable(text: str) -> Fault:

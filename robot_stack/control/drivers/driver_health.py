@@ -14,6 +14,8 @@ from robot_stack.types.reason import Fault, FaultKind
 NEVER = -1
 RECOVERY_NS = 10_000_000_000
 """After an operator has asked, the driver may take this long until it reports that it is well."""
+RIVAL_NS = 1_000_000_000
+"""What two senders contradict each other in counts for this long after the last contradiction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class DriverHealth:
         self._heard_ns: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         self._refused: dict[str, Fault] = {}
+        self._rival: tuple[Fault, int] | None = None
         self._explained: dict[str, Fault | None] = {}
         self._fault: Fault | None = None
         self._reported: Fault | None = None
@@ -69,9 +72,16 @@ class DriverHealth:
         self._counts[name] += 1
         self._refused.pop(name, None)
 
-    def refused(self, name: str, reason: Fault) -> None:
-        """Note a message of that input that cannot be used; the reason names topic and remedy."""
+    def refused(self, name: str, reason: Fault, now_ns: int) -> None:
+        """Note a message of that input that cannot be used; the reason names topic and remedy.
+
+        One bad message among good ones is passed over. One that shows a second sender is not: nobody can tell which of
+        the two is the arm.
+        """
         self._refused[name] = reason
+        if reason.kind is FaultKind.SECOND_SENDER:
+            first = reason if self._rival is None else self._rival[0]  # the same words while it lasts
+            self._rival = (first, now_ns)
 
     def explain(self, name: str, reason: Fault | None) -> None:
         """Note why that input stays silent, as far as the graph shows it."""
@@ -119,6 +129,11 @@ class DriverHealth:
         """Return why the arm must not be moved, or None."""
         if self._fault is not None:
             return replace(self._fault, text=f"{self._fault}; then call {self.recovery}")
+        if self._rival is not None:
+            rival, seen_ns = self._rival
+            if now_ns - seen_ns <= RIVAL_NS:
+                return rival
+            self._rival = None
         for each in self.silent(now_ns):
             return self._refused.get(each.name) or self._silence(each)
         return None

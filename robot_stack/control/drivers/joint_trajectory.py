@@ -11,13 +11,12 @@ something below it does (`downstream_timeout_s`), and speeds are sent at every t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from robot_stack.control.drivers.core import DriverCommand, Fading
-from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
+from robot_stack.control.kinematics.joint_motion import TURN_RAD, JointLimits, JointMotionSolver
 
 
 class ForwardVelocityCore:
@@ -38,7 +37,6 @@ class ForwardVelocityCore:
         return motion.speeds
 
 
-TURN_RAD = 2.0 * math.pi
 STOP_S = 0.06
 HOLD_S = 0.5
 """A target that does not move any more is sent for this long; then the controller holds it."""
@@ -58,11 +56,9 @@ class TrajectoryPoint:
 class JointTarget:
     """Target angles of an arm's joints that joint speeds move."""
 
-    def __init__(self, lead_rad: float, lower: np.ndarray, upper: np.ndarray) -> None:
+    def __init__(self, lead_rad: float, limits: JointLimits) -> None:
         self._lead_rad = lead_rad
-        self._lower = lower
-        self._upper = upper
-        self._endless = upper - lower > TURN_RAD
+        self._limits = limits
         self.angles: np.ndarray | None = None
         """Shape (J,), or None before the first `move` and after `forget`."""
 
@@ -76,7 +72,7 @@ class JointTarget:
         The angle of a joint that turns without end may jump by a turn as measured; the target goes on without a jump.
         """
         before = measured if self.angles is None else self.angles
-        turns = np.where(self._endless, np.round((before - measured) / TURN_RAD), 0.0)
+        turns = np.where(self._limits.endless, np.round((before - measured) / TURN_RAD), 0.0)
         measured = measured + turns * TURN_RAD
         ahead = np.clip(before + speeds * dt_s - measured, -self._lead_rad, self._lead_rad)
         self.angles = self.inside(measured + ahead, measured)
@@ -84,7 +80,8 @@ class JointTarget:
 
     def inside(self, angles: np.ndarray, measured: np.ndarray) -> np.ndarray:
         """Clamp angles (J,) to the joints' ranges; an arm that stands outside is not thrown back into them."""
-        clamped: np.ndarray = np.clip(angles, np.minimum(self._lower, measured), np.maximum(self._upper, measured))
+        limits = self._limits
+        clamped: np.ndarray = np.clip(angles, np.minimum(limits.lower, measured), np.maximum(limits.upper, measured))
         return clamped
 
 
@@ -103,7 +100,7 @@ class JointTrajectoryCore:
         self.held_by = ""
         """The joint that slows the motion down, or ""."""
         self._solver = solver
-        self._target = JointTarget(lead_rad, limits.lower, limits.upper)
+        self._target = JointTarget(lead_rad, limits)
         self._horizon_s = 2.0 / rate_hz
         self._lead_rad = lead_rad
         self._fading = Fading(HOLD_S)

@@ -13,6 +13,7 @@ position is followed first.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.types.pose import Pose, rotate_twist
 
+TURN_RAD = 2.0 * math.pi
 EPSILON = 0.02
 MAX_DAMPING = 0.05
 ROTATION_M = 0.1
@@ -57,6 +59,11 @@ class JointLimits:
     upper: np.ndarray
     speed: np.ndarray
     home: np.ndarray
+
+    @property
+    def endless(self) -> np.ndarray:
+        """Return which joints turn without an end, bool, shape (J,): a driver may tell their angles a turn apart."""
+        return self.upper - self.lower > TURN_RAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

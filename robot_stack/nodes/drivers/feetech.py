@@ -33,7 +33,7 @@ from robot_stack.nodes.drivers.servo_line import calibration_text, open_line
 from robot_stack.teleop.messages import JointPacket
 from robot_stack.types.errors import ConfigError, RobotError
 from robot_stack.types.reason import Fault, FaultKind
-from robot_stack.workcell.build_arm import build_chain, build_frames, build_limits, joint_names
+from robot_stack.workcell.build_arm import build_chain, build_frames, build_hard_limits, build_limits, joint_names
 
 JOINT_STATES = "joint states"
 NONE = np.empty(0)
@@ -101,7 +101,8 @@ class ServoSense:
         self._gripper = None
         if robot.gripper is not None:
             self._gripper = JointReader([robot.gripper.joint], port)
-        self.arm = ArmSense(name, build_frames(robot), JointReader(joint_names(robot), port), gripper=self._gripper)
+        joints = JointReader(joint_names(robot), port)  # one line has one arm: no second publisher to tell from it
+        self.arm = ArmSense(name, build_frames(robot), joints, build_hard_limits(robot), gripper=self._gripper)
         self.arm.chain = chain
         self.arm.set_gripper_ends(0.0, WHOLE_PERCENT)
         self._health, self._bus, self._servos = health, bus, dict(servos)
@@ -125,7 +126,7 @@ class ServoSense:
         if self._gripper is not None:
             refusal = refusal or self._gripper.take(names, values, NONE, newest.stamp_ns, newest.stamp_ns)
         if refusal is not None:
-            self._health.refused(JOINT_STATES, refusal)
+            self._health.refused(JOINT_STATES, refusal, now_ns)
         else:
             self._health.heard(JOINT_STATES, newest.stamp_ns)
             self.pace.heard(newest.stamp_ns, now_ns)

@@ -24,7 +24,14 @@ from robot_stack.nodes.qos import LATCHED, SAMPLED_EACH
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind
-from robot_stack.workcell.build_arm import build_chain, build_frames, described_chain, joint_names
+from robot_stack.workcell.build_arm import (
+    build_chain,
+    build_frames,
+    build_hard_limits,
+    build_limits,
+    described_chain,
+    joint_names,
+)
 
 POSE = "poses of the TCP"
 
@@ -56,7 +63,8 @@ class Sense:
         self.arm = ArmSense(
             arm,
             build_frames(robot),
-            JointReader(joint_names(robot), topic),
+            JointReader(joint_names(robot), topic, build_limits(robot)),
+            build_hard_limits(robot),
             pose_topic=pose_topic,
             gripper=gripper,
         )
@@ -159,7 +167,7 @@ class TfPose:
             found = self._buffer.lookup_transform(base, tcp, Time())
         except self._failures as error:
             text = f"/tf has no transform from {base} to {tcp} ({error}); start what publishes it"
-            self._health.refused(POSE, Fault(kind=FaultKind.INPUT_MISSING, text=text))
+            self._health.refused(POSE, Fault(kind=FaultKind.INPUT_MISSING, text=text), now_ns)
             return
         stamp_ns = ros_ns_of(found.header)
         if stamp_ns == self._stamp_ns:
@@ -171,7 +179,7 @@ class TfPose:
         )
         refusal = self._arm.take_pose(pose, base, stamp_ns, now_ns)
         if refusal is not None:
-            self._health.refused(POSE, refusal)
+            self._health.refused(POSE, refusal, now_ns)
         else:
             self._health.heard(POSE, now_ns)
 

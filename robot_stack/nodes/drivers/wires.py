@@ -130,7 +130,7 @@ class Wires:
                 text = f"message on {topic} cannot be used: {error}"
                 refusal = Fault(kind=FaultKind.INPUT_INVALID, text=text)
             if refusal is not None:
-                self.health.refused(name, refusal)
+                self.health.refused(name, refusal, now_ns)
             else:
                 self.health.heard(name, now_ns)
 

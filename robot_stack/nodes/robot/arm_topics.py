@@ -13,7 +13,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from sensor_msgs.msg import JointState
 
 from robot_stack.config.robot import RobotConfig
-from robot_stack.control.safety.output_watchdog import HardLimits, OutputWatchdog
+from robot_stack.control.safety.output_watchdog import OutputWatchdog
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
@@ -36,6 +36,7 @@ from robot_stack.nodes.topics import ArmNames
 from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
+from robot_stack.workcell.build_arm import build_hard_limits
 
 VIEW_HZ = 50.0
 
@@ -73,8 +74,7 @@ class ArmTopics:
     """One arm's topics in the cell, with the watchdog of its commands."""
 
     def __init__(self, node: StackNode, arm: str, robot: RobotConfig, output_timeout_s: float) -> None:
-        limits = HardLimits(speed_m_s=robot.max_tcp_speed_m_s, rotation_speed_rad_s=robot.max_tcp_rotation_speed_rad_s)
-        self.watchdog = OutputWatchdog(output_timeout_s, topics.command(arm), limits)
+        self.watchdog = OutputWatchdog(output_timeout_s, topics.command(arm), build_hard_limits(robot))
         self.fault: Fault | None = None
         """As last said."""
         self._said = False
