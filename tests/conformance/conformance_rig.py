@@ -170,6 +170,8 @@ class Safety(Node):
         self.twist: np.ndarray | None = None
         """Sent a hundred times a second; None is silence."""
         self.gripper: float | None = None
+        self.mode = Mode.POLICY
+        """By which it decides."""
         self.sent_ns = 0
         self.states: list[tuple[int, Any]] = []
         self.applied: list[tuple[int, np.ndarray]] = []
@@ -205,7 +207,7 @@ class Safety(Node):
         return self.faults[-1] if self.faults else "nothing said yet"
 
     def send_raw(self, twist: np.ndarray, stamp_ns: int) -> None:
-        msg = twist_to_msg(twist, stamp_ns, frame_of_mode("tcp", Mode.POLICY))
+        msg = twist_to_msg(twist, stamp_ns, frame_of_mode("tcp", self.mode))
         self._commands.publish(self._sealer.seal(topics.command(self.arm), msg))
 
     def _send(self) -> None:

@@ -39,6 +39,8 @@ SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 JOINTS = [f"fr3_joint{number}" for number in range(1, 8)]
 FINGER = "fr3_finger_joint1"
 FINGER_OPEN_M = 0.04
+GRIPPER_PER_S = 1.0
+"""How fast it opens: all the way in a second."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,7 @@ class DriverDouble(Node):
         self.arm = KinematicArm() if arm is None else arm
         self.heard = Heard()
         self.gripper_wishes: list[float] = []
+        self._gripper_goal = self.arm.opening
         self.muted = False
         self.late_s = 0.0
         self.joint_names = [*JOINTS, FINGER, "another_robots_joint"]
@@ -85,12 +88,14 @@ class DriverDouble(Node):
 
     def _move_gripper(self, position: float) -> None:
         self.gripper_wishes.append(float(position))
-        self.arm.opening = position / FINGER_OPEN_M
+        self._gripper_goal = position / FINGER_OPEN_M
 
     def _step(self) -> None:
         now_ns = time.monotonic_ns()
         dt_s, self._stepped_ns = (now_ns - self._stepped_ns) / 1e9, now_ns
         self.move(now_ns, min(dt_s, 0.05))
+        step = GRIPPER_PER_S * min(dt_s, 0.05)
+        self.arm.opening += float(np.clip(self._gripper_goal - self.arm.opening, -step, step))
         self.arm.advance(min(dt_s, 0.05))
         if not self.muted:
             self._publish()
@@ -113,6 +118,21 @@ class DriverDouble(Node):
         wrench.header.stamp, wrench.header.frame_id = stamp, "base"
         wrench.wrench.force.z = 5.0
         self._wrenches.publish(wrench)
+
+
+class Impostor(Node):
+    """Somebody else who publishes joint states of an arm with the same names: at zero, with stamps of now."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__("impostor", context=CONTEXT, start_parameter_services=False)
+        self._names = names
+        self._states = self.create_publisher(JointState, "/joint_states", SYSTEM_DEFAULT)
+        self.create_timer(0.05, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _publish(self) -> None:
+        msg = JointState(name=self._names, position=[0.0] * len(self._names), velocity=[0.0] * len(self._names))
+        msg.header.stamp = self.get_clock().now().to_msg()
+        self._states.publish(msg)
 
 
 def servo_parameters(**changes: object) -> dict[str, object]:

@@ -13,8 +13,10 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from tests.conformance.conformance_rig import BACKENDS, MS, TIMEOUT_S, misfit, wait_until
-from tests.conformance.driver_doubles import FINGER_OPEN_M, JOINTS
+from robot_stack.types.command import Mode
+from robot_stack.types.reason import FaultKind
+from tests.conformance.conformance_rig import BACKENDS, MS, TIMEOUT_S, Spinning, misfit, wait_until
+from tests.conformance.driver_doubles import FINGER_OPEN_M, JOINTS, Impostor
 from tests.conformance.kinematic_arm import KinematicArm
 
 TWIST = [0.04, -0.03, -0.05, 0.0, 0.1, 0.3]
@@ -221,6 +223,76 @@ def test_a_gripper_wish_is_not_repeated_and_comes_in_the_grippers_own_units(benc
     assert len(wishes) < 4  # of twenty; on a busy machine safety's silence makes the next wish a new one
     bench.safety.gripper = None
     wait_until(lambda: abs(bench.safety.states[-1][1].gripper - 0.25) < 0.01, "measured opening")
+
+
+@every_driver
+def test_a_gripper_on_its_way_stops_where_it_is_once_nothing_may_move(bench):
+    def opening() -> float:
+        return bench.safety.states[-1][1].gripper
+
+    bench.safety.gripper = 1.0
+    wait_until(lambda: opening() > 0.95, "open gripper")
+    bench.safety.gripper = 0.0
+    wait_until(lambda: opening() < 0.8, "closing gripper")
+    bench.safety.gripper, bench.safety.mode = None, Mode.HOLD
+    try:
+        wait_until(lambda: bench.double.gripper_wishes[-1] > 0.2 * FINGER_OPEN_M, "an end of the closing")
+        bench.let_pass(1.0)
+        assert opening() > 0.2
+    finally:
+        bench.safety.mode = Mode.POLICY
+    bench.safety.gripper = 0.0
+    wait_until(lambda: opening() < 1e-3, "the same opening, asked for again")
+    bench.let_pass(0.3)
+    sent = len(bench.double.gripper_wishes)
+    bench.safety.gripper, bench.safety.mode = None, Mode.HOLD
+    try:
+        bench.let_pass(0.3)
+        assert len(bench.double.gripper_wishes) == sent  # what stands goes on holding
+    finally:
+        bench.safety.mode = Mode.POLICY
+    bench.safety.gripper = 0.25
+    wait_until(lambda: abs(opening() - 0.25) < 0.01, "measured opening")
+    bench.safety.gripper = None
+
+
+@every_driver
+def test_joint_states_of_another_arm_steer_nothing(bench):
+    """Somebody plays an old session, or starts joint_state_publisher, on the driver's own topic."""
+    bench.await_ready()
+    bench.safety.twist = np.array(TWIST)
+    wait_until(bench.moving, "motion")
+    impostor = Spinning(Impostor(bench.double.joint_names))
+    try:
+        wait_until(lambda: bench.safety.kinds[-1] is FaultKind.SECOND_SENDER, "fault of a second publisher")
+        assert "joint states on /joint_states jumps by" in bench.safety.fault
+        wait_until(lambda: not bench.moving(), "rest")
+        here = bench.double.arm.angles.copy()
+        bench.let_pass(0.5)
+        assert np.abs(bench.double.arm.angles - here).max() < 0.02
+        told = np.array([state.joints_rad for _, state in bench.safety.states[-50:]])
+        assert np.abs(told - here).max() < 0.02
+    finally:
+        impostor.end()
+    bench.safety.twist = np.zeros(6)
+    wait_until(lambda: bench.safety.fault == "", "an end of the fault")
+
+
+@of(*HELD_BY_DRIVER)
+def test_a_target_does_not_outlive_the_modes_in_which_something_may_move(bench):
+    """In STOP an arm may be led elsewhere, or freed of what it was blocked by."""
+    bench.await_ready()
+    bench.safety.twist = np.array(TWIST)
+    wait_until(bench.moving, "motion")
+    bench.let_pass(0.3)
+    bench.safety.twist, bench.safety.mode = np.zeros(6), Mode.STOP
+    try:
+        bench.let_pass(0.5)
+        sent = len(bench.double.heard.commands)
+        bench.let_pass(0.5)
+        assert len(bench.double.heard.commands) == sent
+    finally:
+        bench.safety.mode = Mode.POLICY
 
 
 @of("sim")

@@ -199,6 +199,20 @@ def test_without_leave_to_move_the_arm_is_told_to_stop_and_then_nothing() -> Non
     assert sent[-1] is None
 
 
+def test_a_blocked_arm_that_stands_is_told_to_stay_where_it_is() -> None:
+    """It would spring to its target as soon as it is freed."""
+    core = trajectory_core()
+    for _ in range(200):
+        core.step(command())
+    for _ in range(200):
+        core.step(command(np.zeros(6)))
+    sent = [core.step(command(live=False)) for _ in range(100)]
+    kept = [points for points in sent if points is not None]
+    assert kept
+    for (point,) in kept:
+        np.testing.assert_array_equal(point.angles, HOME)
+
+
 def test_a_driver_that_is_not_heard_gets_nothing_however_slowly_a_busy_machine_counts_time() -> None:
     core = trajectory_core()
     for _ in range(5):

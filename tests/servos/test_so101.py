@@ -127,7 +127,10 @@ class Rig:
             )
         )
         assert self.arm.gripper is not None
-        self.arm.gripper.follow(opening if live else None)
+        if live and opening is not None:
+            self.arm.gripper.follow(opening)
+        else:
+            self.arm.gripper.halt(self.arm.sense.arm.moving_opening())
         time.sleep(TICK_S)
         return state
 

@@ -27,6 +27,8 @@ LEAST_S = 5e-4
 """Over a shorter time no speed is found by differences."""
 SMOOTHING = 0.5
 """Share of a new difference in a speed that is found by differences."""
+GRIPPER_STANDS_PER_S = 0.05
+"""A gripper whose opening changes by less in a second stands, or squeezes what it holds."""
 MARGIN = 3.0
 """Between two messages nothing goes further than this many times its highest speed allows, and a little more."""
 JUMP_RAD = 0.05
@@ -306,6 +308,14 @@ class ArmSense:
             joint_speeds_rad_s=joints.speeds,
             gripper=self._opening(),
         )
+
+    def moving_opening(self) -> float | None:
+        """Return the opening of a gripper that moves by itself or on its way, in [0, 1]; None where it stands."""
+        if self._gripper is None or self._gripper.newest is None:
+            return None
+        closed, opened = self._ends
+        per_s = abs(float(self._gripper.newest.speeds[0]) / (opened - closed))
+        return self._opening() if per_s > GRIPPER_STANDS_PER_S else None
 
     def _computed(self) -> Pose | None:
         joints = self.joints.newest

@@ -15,10 +15,10 @@ class DriverCommand:
 
     Attributes:
         twist: What safety lets through, float64, shape (6,), m/s and rad/s, tcp frame; zeros if it is silent.
-        live: Safety is heard, the state is fresh and nothing forbids motion. Otherwise the core brings the arm to rest
-            and forgets its target.
-        pose: Measured T_base_tcp; None only if not live.
-        angles: Measured joint angles, shape (J,); None only if not live.
+        live: Safety is heard and drives, holds or brakes, the state is fresh and nothing forbids motion. Otherwise the
+            core brings the arm to rest and forgets its target.
+        pose: Measured T_base_tcp; None only if not live, where nobody knows it.
+        angles: Measured joint angles, shape (J,); None only if not live, where nobody knows them.
         dt_s: Since the previous tick, above 0 and bounded.
         speed_share: Of the wanted speed that the driver lets happen, in [0, 1].
     """

@@ -134,12 +134,14 @@ class JointTrajectoryCore:
     def _come_to_rest(self, command: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
         """Return for a moment the point where the last speeds come to zero, then None.
 
-        The next motion starts at what is measured then. A driver that is not heard gets nothing: what it holds ends at
-        rest by itself, and the arm behind the one that takes its place may stand elsewhere.
+        An arm that stood is told to stay where it is: it may be blocked, and would spring to its target once it is
+        freed. The next motion starts at what is measured then. A driver that is not heard gets nothing: what it holds
+        ends at rest by itself, and the arm behind the one that takes its place may stand elsewhere.
         """
         target = self._target.angles
         if target is not None and self._speeds is not None:
-            self._rest = self._target.inside(target + self._speeds * STOP_S / 2.0, target)
+            moving = bool(self._speeds.any())
+            self._rest = self._target.inside(target + self._speeds * STOP_S / 2.0, target) if moving else command.angles
         self._target.forget()
         if (
             self._rest is None

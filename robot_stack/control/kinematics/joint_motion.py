@@ -63,7 +63,7 @@ class JointLimits:
     @property
     def endless(self) -> np.ndarray:
         """Return which joints turn without an end, bool, shape (J,): a driver may tell their angles a turn apart."""
-        return self.upper - self.lower > TURN_RAD
+        return np.asarray(self.upper - self.lower > TURN_RAD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

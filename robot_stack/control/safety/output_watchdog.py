@@ -14,6 +14,9 @@ from robot_stack.types.reason import Refusal, RefusalKind
 
 BRAKING_NS = 1_000_000_000
 """After the last moving mode a safety process brakes, or backs out of a contact, for no longer than this."""
+AIMING_MODES = (*MOVING_MODES, Mode.HOLD)
+"""In these an arm keeps the target that it was driven to. In every other mode it aims at nothing but where it is:
+somebody may lead it elsewhere, or free it of what it was blocked by."""
 ROUNDING = 1e-3
 """Share of a hard limit that a sum of rounded numbers may exceed it by."""
 
@@ -124,6 +127,10 @@ class OutputWatchdog:
             self.gripper = None
             return False
         return self._fresh
+
+    def aims(self, now_ns: int) -> bool:
+        """Return whether the arm follows a target: the safety process is heard, and drives, holds or brakes."""
+        return self.fresh(now_ns) and (self._mode in AIMING_MODES or bool(self._twist.any()))
 
     def contested(self, now_ns: int) -> Refusal | None:
         """Name a second safety process, or a stranger."""

@@ -71,14 +71,18 @@ class Senses(Protocol):
 
 
 class Grips(Protocol):
-    """The face of a gripper, which is told the wanted opening once per tick."""
+    """The face of a gripper, which is told once per tick what it shall do."""
 
-    def follow(self, opening: float | None) -> None:
-        """Send the newest wanted opening, in [0, 1], or None before the first."""
+    def follow(self, opening: float) -> None:
+        """Send the newest wanted opening, in [0, 1]; one that was sent already may be kept back."""
         ...
 
-    def forget(self) -> None:
-        """Forget what was sent, so that the next opening is sent even if it is the same."""
+    def halt(self, moving_at: float | None) -> None:
+        """Stop a gripper that is still on its way, and forget what was sent; what it holds, it goes on holding.
+
+        Args:
+            moving_at: Measured opening while it moves, in [0, 1]; None while it stands.
+        """
         ...
 
 

@@ -173,13 +173,18 @@ class ServoGripperFace:
     def __init__(self, bus: ServoBus, joint: str, servo: ServoCalibration) -> None:
         self._bus, self._joint, self._servo = bus, joint, servo
 
-    def follow(self, opening: float | None) -> None:
-        """Send the newest wanted opening, in [0, 1], or None before the first."""
-        if opening is not None:
-            self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * opening)})
+        self._followed = False
 
-    def forget(self) -> None:
-        """Do nothing: no opening is kept here."""
+    def follow(self, opening: float) -> None:
+        """Send the newest wanted opening, in [0, 1]."""
+        self._followed = True
+        self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * opening)})
+
+    def halt(self, moving_at: float | None) -> None:
+        """Send once the opening that is measured while the gripper moves, so that it stays there."""
+        if self._followed and moving_at is not None:
+            self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * moving_at)})
+        self._followed = False
 
 
 class LeaderPort:

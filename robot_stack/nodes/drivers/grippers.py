@@ -1,19 +1,21 @@
-"""Faces of grippers, which send a wanted opening once, when it changes.
+"""Faces of grippers, which send a wanted opening once, when it changes, and stop the gripper where nothing may move.
 
 An action sent a hundred times a second never ends.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rclpy.action import ActionClient
+from rclpy.impl.rcutils_logger import RcutilsLogger
 from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_stack.config.driver_parts import ActionGripper, CommandsGripper, DriverGripper, TrajectoryGripper
+from robot_stack.config.driver_parts import ActionGripper, CommandsGripper, Gripper, TrajectoryGripper
 from robot_stack.nodes.drivers.messages import duration_of, numbers_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
 
@@ -21,8 +23,25 @@ CHANGED = 0.01
 """Wanted openings closer than this are the same."""
 
 
-Move = Callable[[float], bool]
-"""Sends the gripper's joint to a position, rad or m; False if that could not be sent."""
+REFUSED_S = 0.5
+"""A goal that the server refused is sent again after this long, while it is still wanted."""
+
+
+class Mover(Protocol):
+    """What moves one gripper's joint, by the interface that its driver has."""
+
+    def move(self, position: float) -> bool:
+        """Send the joint to a position, rad or m; return False if that could not be sent."""
+        ...
+
+    def stop(self, position: float | None) -> None:
+        """End the last motion where it is; `position` is measured while the joint moves, None while it stands."""
+        ...
+
+    @property
+    def refused(self) -> bool:
+        """Return whether the driver refused the last motion."""
+        ...
 
 
 def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
@@ -39,57 +58,122 @@ def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
     return goal
 
 
-def mover_of(wires: Wires, gripper: DriverGripper) -> Move:
+class PositionMover:
+    """Moves the joint by what a function publishes: the newest position wins, and is held."""
+
+    refused = False
+    """Nobody answers."""
+
+    def __init__(self, publish: Callable[[float], None]) -> None:
+        self._publish = publish
+
+    def move(self, position: float) -> bool:
+        """Publish the position; always True."""
+        self._publish(position)
+        return True
+
+    def stop(self, position: float | None) -> None:
+        """Publish where the joint is while it moves; a joint that stands goes on squeezing what it holds."""
+        if position is not None:
+            self._publish(position)
+
+
+class ActionMover:
+    """Moves the joint by an action's goals, each of which replaces the one before."""
+
+    def __init__(self, client: Any, goal_at: Callable[[float], Any]) -> None:
+        self._client, self._goal_at = client, goal_at
+        self._sent = 0
+        self._handle: Any = None
+        self._stopped = False
+        self.refused = False
+        """Whether the server refused the newest goal."""
+
+    def move(self, position: float) -> bool:
+        """Send a goal if the server is there."""
+        if not self._client.server_is_ready():
+            return False
+        self._sent += 1
+        self._handle, self._stopped, self.refused = None, False, False
+        number = self._sent
+        self._client.send_goal_async(self._goal_at(position)).add_done_callback(
+            lambda answered: self._on_answer(number, answered.result())
+        )
+        return True
+
+    def stop(self, position: float | None) -> None:
+        """Cancel the newest goal, now or once the server has taken it; one that is done is not affected."""
+        self._stopped = True
+        if self._handle is not None:
+            self._handle.cancel_goal_async()
+            self._handle = None
+
+    def _on_answer(self, number: int, handle: Any) -> None:
+        if not handle.accepted:
+            self.refused = self.refused or number == self._sent
+        elif number < self._sent or self._stopped:
+            handle.cancel_goal_async()
+        else:
+            self._handle = handle
+            handle.get_result_async().add_done_callback(lambda _: self._on_result(number))
+
+    def _on_result(self, number: int) -> None:
+        if number == self._sent:
+            self._handle = None
+
+
+def mover_of(wires: Wires, gripper: Gripper) -> Mover:
     """Build what moves the gripper that the robot file names: a forward controller, a trajectory's, or an action."""
     if isinstance(gripper, CommandsGripper):
         positions = wires.speak(Float64MultiArray, gripper.command)
-
-        def publish_position(position: float) -> bool:
-            positions.publish(numbers_to_msg(np.array([position])))
-            return True
-
-        return publish_position
+        return PositionMover(lambda position: positions.publish(numbers_to_msg(np.array([position]))))
     if isinstance(gripper, TrajectoryGripper):
         trajectories, joint = wires.speak(JointTrajectory, gripper.command), gripper.joint
         duration = duration_of(gripper.duration_s)
 
-        def publish_point_at_rest(position: float) -> bool:
+        def publish_point_at_rest(position: float) -> None:
             point = JointTrajectoryPoint(positions=[position], velocities=[0.0], time_from_start=duration)
             trajectories.publish(JointTrajectory(joint_names=[joint], points=[point]))
-            return True
 
-        return publish_point_at_rest
+        return PositionMover(publish_point_at_rest)
     if isinstance(gripper, ActionGripper):
         kind: Any = type_called(gripper.command_type, "action")
         client: Any = ActionClient(wires.node, kind, gripper.command)
-
-        def send_goal(position: float) -> bool:
-            """Send a goal, which replaces the one before, if the server is there."""
-            ready = bool(client.server_is_ready())
-            if ready:
-                client.send_goal_async(goal_of(kind, gripper, position))
-            return ready
-
-        return send_goal
+        return ActionMover(client, lambda position: goal_of(kind, gripper, position))
     raise TypeError(f"gripper is {type(gripper).__name__}, must have a known interface")
 
 
 class GripperFace:
-    """The face of a driver's gripper, which passes each wanted opening on once."""
+    """The face of a driver's gripper, which passes each wanted opening on once, and again only if it was refused."""
 
-    def __init__(self, wires: Wires, gripper: DriverGripper) -> None:
-        self._move = mover_of(wires, gripper)
+    def __init__(self, mover: Mover, gripper: Gripper, logger: RcutilsLogger) -> None:
+        self._mover, self._logger = mover, logger
         self._ends = (gripper.closed, gripper.open)
+        self._command = gripper.command
         self._sent: float | None = None
+        self._again_ns = 0
 
-    def follow(self, opening: float | None) -> None:
-        """Send the newest wanted opening, in [0, 1], or None before the first; again if it could not be sent."""
-        if opening is None or (self._sent is not None and abs(opening - self._sent) < CHANGED):
+    def follow(self, opening: float) -> None:
+        """Send the newest wanted opening, in [0, 1]; again if it could not be sent, or was refused a moment ago."""
+        if self._mover.refused and self._sent is not None:
+            self._logger.warning(f"gripper refuses goals on {self._command}, must take them; look after its driver")
+            self._sent, self._again_ns = None, time.monotonic_ns() + round(REFUSED_S * 1e9)
+        if self._sent is not None and abs(opening - self._sent) < CHANGED:
             return
-        closed, opened = self._ends
-        if self._move(closed + opening * (opened - closed)):
+        if time.monotonic_ns() >= self._again_ns and self._mover.move(self._position(opening)):
             self._sent = opening
 
-    def forget(self) -> None:
-        """Forget what was sent, so that the next opening is sent even if it is the same."""
-        self._sent = None
+    def halt(self, moving_at: float | None) -> None:
+        """Stop a gripper that is still on its way, and forget what was sent; see `Grips`."""
+        if self._sent is not None:
+            self._mover.stop(None if moving_at is None else self._position(moving_at))
+        self._sent, self._again_ns = None, 0
+
+    def _position(self, opening: float) -> float:
+        closed, opened = self._ends
+        return closed + opening * (opened - closed)
+
+
+def build_gripper(wires: Wires, gripper: Gripper) -> GripperFace:
+    """Build the face of the gripper that the robot file names."""
+    return GripperFace(mover_of(wires, gripper), gripper, wires.node.get_logger())

@@ -102,7 +102,8 @@ class Sense:
         if gripper is not None and robot.gripper is not None:
             self.arm.set_gripper_ends(robot.gripper.closed, robot.gripper.open)
             topic = robot.gripper.joint_states or robot.joint_states
-            wires.listen(JointState, topic, "joint states of the gripper", _reads(gripper), timeout_s=1.0)
+            takes = _reads(gripper, speeds=False)  # some send zeros for a gripper that moves
+            wires.listen(JointState, topic, "joint states of the gripper", takes, timeout_s=1.0)
 
     def _listen_to_pose(self) -> None:
         pose = self._robot.pose
@@ -184,9 +185,10 @@ class TfPose:
             self._health.heard(POSE, now_ns)
 
 
-def _reads(reader: JointReader) -> Callable[[JointState, int], Fault | None]:
+def _reads(reader: JointReader, *, speeds: bool = True) -> Callable[[JointState, int], Fault | None]:
     def take(msg: JointState, now_ns: int) -> Fault | None:
         positions, velocities = joint_values(msg)
+        velocities = velocities if speeds else np.empty(0)
         return reader.take(msg.name, positions, velocities, ros_ns_of(msg.header), now_ns)
 
     return take

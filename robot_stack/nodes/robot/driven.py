@@ -29,7 +29,7 @@ from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.drivers.asking import Asking
 from robot_stack.nodes.drivers.driver import Driver, Grips, OwnArm, RobotPart, Senses
 from robot_stack.nodes.drivers.feetech import ServoArm
-from robot_stack.nodes.drivers.grippers import GripperFace
+from robot_stack.nodes.drivers.grippers import build_gripper
 from robot_stack.nodes.drivers.joint_commands import joint_driver
 from robot_stack.nodes.drivers.pose_target import FrankaDriver, PoseTargetDriver
 from robot_stack.nodes.drivers.sense import Sense
@@ -40,7 +40,7 @@ from robot_stack.nodes.robot.arm_topics import ArmTopics
 from robot_stack.plugins import Registry
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.finding import Level
-from robot_stack.types.reason import Fault
+from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
 from robot_stack.workcell.driver_questions import questions_about
 
@@ -84,6 +84,8 @@ LOOK_HZ = 5.0
 LARGEST_LAG_S = 0.05
 GONE_S = 1.0
 """A driver that was silent for so long may be another one when it is back: it is asked anew."""
+UNKNOWN_PLACE = (FaultKind.CONTRADICTION, FaultKind.SECOND_SENDER)
+"""With these nobody knows where the arm is, and it is not told to be anywhere."""
 LONGEST_STEP_S = 0.04
 """A late tick moves a target by no more than this long."""
 
@@ -138,7 +140,7 @@ class DrivenArm:
         self._gripper: Grips | None = None if own is None else own.gripper
         if own is None:
             self._connect_driver()
-            self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
+            self._gripper = None if robot.gripper is None else build_gripper(self._wires, robot.gripper)
         handshake = Handshake(questions_about(robot, node.resolve_topic_name), time.monotonic_ns())
         self._asking = Asking(node, name, handshake, self._sense.pace)
         self._face = ArmTopics(node, name, robot, output_timeout_s)
@@ -169,7 +171,8 @@ class DrivenArm:
         """Forget the commands and send the driver a last one that brings the arm to rest where it is."""
         self._face.watchdog.reset()
         if self._driver is not None:
-            self._driver.send(self._command(self._sense.arm.state(), time.monotonic_ns(), live=False))
+            now_ns = time.monotonic_ns()
+            self._driver.send(self._command(self._sense.arm.state(), self._reason(now_ns), now_ns, live=False))
 
     def _clocks(self) -> Diagnosis:
         """Judge the age of the joint states by their stamps.
@@ -205,8 +208,8 @@ class DrivenArm:
         if self._driver is not None:
             self._health.report(self._driver.fault(), now_ns)
         reason = self._reason(now_ns)
-        live = reason is None and state is not None and self._face.watchdog.fresh(now_ns)
-        command = self._command(state, now_ns, live=live)
+        live = reason is None and state is not None and self._face.watchdog.aims(now_ns)
+        command = self._command(state, reason, now_ns, live=live)
         if self._driver is not None and self._node.active:
             self._driver.send(command)
         self._face.publish_applied(command.twist * command.speed_share, now_ns)
@@ -216,9 +219,9 @@ class DrivenArm:
             self._published_ns = state.stamp_ns
             self._face.publish_state(state, now_ns)
 
-    def _command(self, state: RobotState | None, now_ns: int, *, live: bool) -> DriverCommand:
+    def _command(self, state: RobotState | None, reason: Fault | None, now_ns: int, *, live: bool) -> DriverCommand:
         elapsed_s, self._ticked_ns = (now_ns - self._ticked_ns) / 1e9, now_ns
-        heard = state is not None and not self._health.silent(now_ns)
+        heard = not self._health.silent(now_ns) and (reason is None or reason.kind not in UNKNOWN_PLACE)
         return DriverCommand(
             twist=self._face.watchdog.twist(now_ns) if live else np.zeros(6),
             live=live,
@@ -241,16 +244,19 @@ class DrivenArm:
         )
 
     def _pass_on_gripper(self, *, live: bool) -> None:
-        """Pass wanted openings on to the gripper while the arm may move.
+        """Pass wanted openings on to the gripper while the arm may move, and stop it otherwise.
 
-        None outlives a fault: a hand may be between the fingers.
+        No opening outlives a fault or a HOLD: a hand may be between the fingers.
         """
         if self._gripper is None:
             return
         if not live:
             self._face.forget_gripper()
-            self._gripper.forget()
-        self._gripper.follow(self._face.gripper)
+        opening = self._face.gripper
+        if opening is None:
+            self._gripper.halt(self._sense.arm.moving_opening())
+        else:
+            self._gripper.follow(opening)
 
     def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Try to clear the driver's fault for an operator; the answer says why not, or what happens now."""

@@ -1,0 +1,147 @@
+"""A gripper behind an action: its goals are cancelled where nothing may move, and sent again where they are refused.
+
+The message types of gripper actions are not among the wheels of ROS 2, so that the server is stood in for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+from rclpy.task import Future
+
+from robot_stack.config.driver_parts import ActionGripper
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import ROBOTS
+from robot_stack.nodes.drivers import grippers
+from robot_stack.nodes.drivers.grippers import ActionMover, GripperFace
+
+
+class Handle:
+    """Of a goal."""
+
+    def __init__(self, accepted: bool) -> None:
+        self.accepted = accepted
+        self.cancelled = 0
+        self.result = Future()
+
+    def cancel_goal_async(self) -> None:
+        self.cancelled += 1
+
+    def get_result_async(self) -> Future:
+        return self.result
+
+
+class Server:
+    """An action's server as its client sees it."""
+
+    def __init__(self) -> None:
+        self.ready = True
+        self.goals: list[float] = []
+        self.answers: list[Future] = []
+
+    def server_is_ready(self) -> bool:
+        return self.ready
+
+    def send_goal_async(self, goal: float) -> Future:
+        self.goals.append(goal)
+        self.answers.append(Future())
+        return self.answers[-1]
+
+    def answer(self, *, accepted: bool = True) -> Handle:
+        handle = Handle(accepted)
+        self.answers[-1].set_result(handle)
+        return handle
+
+
+class Log:
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def face(server: Server, log: Any) -> GripperFace:
+    gripper = load(config_root() / "robots" / "fr3_franka.yaml", ROBOTS).gripper
+    assert isinstance(gripper, ActionGripper)
+    return GripperFace(ActionMover(server, lambda position: position), gripper, log)
+
+
+def test_a_goal_on_its_way_is_cancelled_where_nothing_may_move(face: GripperFace, server: Server) -> None:
+    face.follow(0.0)
+    handle = server.answer()
+    for _ in range(3):
+        face.halt(0.6)
+    assert handle.cancelled == 1
+    face.follow(0.0)  # the same opening, wanted again
+    assert server.goals == [0.0, 0.0]
+
+
+def test_a_goal_that_is_accepted_only_after_the_halt_is_cancelled_then(face: GripperFace, server: Server) -> None:
+    face.follow(0.0)
+    face.halt(0.6)
+    assert server.answer().cancelled == 1
+
+
+def test_a_goal_that_is_done_is_left_alone_and_the_hand_goes_on_holding(face: GripperFace, server: Server) -> None:
+    face.follow(0.0)
+    handle = server.answer()
+    handle.result.set_result(None)
+    face.halt(None)
+    assert handle.cancelled == 0
+
+
+def test_a_goal_that_another_has_replaced_before_it_was_accepted_is_cancelled(
+    face: GripperFace, server: Server
+) -> None:
+    face.follow(0.0)
+    first = server.answers[-1]
+    face.follow(1.0)
+    late = Handle(True)
+    first.set_result(late)
+    newest = server.answer()
+    assert (late.cancelled, newest.cancelled) == (1, 0)
+
+
+def test_a_refused_goal_is_sent_again_and_said(
+    face: GripperFace, server: Server, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 10**9
+    monkeypatch.setattr(grippers.time, "monotonic_ns", lambda: now_ns)
+    face.follow(0.0)
+    server.answer(accepted=False)
+    for _ in range(5):
+        face.follow(0.0)
+    assert server.goals == [0.0]
+    now_ns += round(grippers.REFUSED_S * 1e9)
+    face.follow(0.0)
+    assert server.goals == [0.0, 0.0]
+    assert len(log.warnings) == 1
+    assert "/franka_gripper/gripper_action" in log.warnings[0]
+    server.answer()
+    face.follow(0.0)
+    assert server.goals == [0.0, 0.0]
+
+
+def test_without_its_server_nothing_counts_as_sent(face: GripperFace, server: Server) -> None:
+    server.ready = False
+    face.follow(0.0)
+    server.ready = True
+    face.follow(0.0)
+    assert server.goals == [0.0]
