@@ -39,7 +39,9 @@ class ArmSelector:
     def route(self, sample: TeleopSample) -> dict[str, TeleopSample]:
         """Return a sample for each arm. A deadman that is held while the arm changes must be pressed anew.
 
-        A device that is lost changes no arm, and is lost to all of them: one of them may be in the hand.
+        Until then the operator has the chosen arm in the hand and does not move it: they have not let go, so the policy
+        must not take over. A device that is lost changes no arm, and is lost to all of them: one of them may be in the
+        hand.
         """
         if NEXT in sample.events and len(self._arms) > 1 and not sample.lost:
             self._chosen = (self._chosen + 1) % len(self._arms)
@@ -47,5 +49,5 @@ class ArmSelector:
         elif not sample.deadman:
             self._must_release = False
         aside = TeleopSample(stamp_ns=sample.stamp_ns, twist=np.zeros(6), lost=sample.lost)
-        mine = replace(aside, events=sample.events) if self._must_release else sample
+        mine = replace(sample, twist=np.zeros(6), gripper=0) if self._must_release else sample
         return {arm: mine if arm == self.chosen else aside for arm in self._arms}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -272,23 +273,45 @@ def test_whatever_happens_each_arm_is_within_its_limits_and_no_tick_mixes_policy
         assert check_log(rig.logs[arm], LIMITS) == []
 
 
-@pytest.mark.parametrize("events", [(), ("next_arm",)])
-def test_a_device_that_is_lost_while_it_drives_is_a_hold_whatever_key_came_with_it(events: tuple[str, ...]):
-    """The key of a second device changed the arm, and the one in the hand was only let go of: the policy took both."""
-    rig = TwoArmRig().armed()
+def one_device(rig: TwoArmRig) -> Callable[..., Mapping[str, Any]]:
+    """A tick of two arms that one device drives in turn; returns what is decided for each."""
     selector = ArmSelector(rig.arms)
     rig.policy = {arm: np.full(6, 0.05) for arm in rig.arms}
 
-    def tick(**says: Any) -> None:
+    def tick(**says: Any) -> Mapping[str, Any]:
         rig.now_ns += TICK_NS
         rig.tell_states()
         rig.filter.offer([rig.command(arm, twist) for arm, twist in rig.policy.items()], rig.now_ns)
         sample = TeleopSample(**{"stamp_ns": rig.now_ns, "twist": np.zeros(6), **says})
         for arm, each in selector.route(sample).items():
             rig.filter.offer_teleop(arm, each, rig.now_ns)
-        rig.filter.decide(rig.now_ns)
+        return rig.filter.decide(rig.now_ns)
 
     tick()
+    return tick
+
+
+def test_a_deadman_that_is_held_while_the_arm_changes_does_not_give_the_arms_to_the_policy():
+    rig = TwoArmRig().armed()
+    tick = one_device(rig)
+    for _ in range(10):
+        tick(twist=np.full(6, 0.3), deadman=True)
+    assert rig.filter.mode is Mode.HUMAN
+    tick(twist=np.full(6, 0.3), deadman=True, events=("next_arm",))
+    for _ in range(100):
+        decided = tick(twist=np.full(6, 0.3), deadman=True)
+        assert rig.filter.mode is Mode.HUMAN
+    assert not any(one.twist.any() for one in decided.values())
+    for _ in range(35):
+        tick()
+    assert rig.filter.mode is Mode.POLICY
+
+
+@pytest.mark.parametrize("events", [(), ("next_arm",)])
+def test_a_device_that_is_lost_while_it_drives_is_a_hold_whatever_key_came_with_it(events: tuple[str, ...]):
+    """The key of a second device changed the arm, and the one in the hand was only let go of: the policy took both."""
+    rig = TwoArmRig().armed()
+    tick = one_device(rig)
     for _ in range(10):
         tick(twist=np.full(6, 0.3), deadman=True)
     assert rig.filter.mode is Mode.HUMAN

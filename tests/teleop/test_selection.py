@@ -41,12 +41,15 @@ def test_a_deadman_that_is_held_while_the_arm_changes_must_be_pressed_anew() -> 
     selector = ArmSelector(["left", "right"])
     selector.route(sample())
     changed = selector.route(sample("next_arm"))
-    assert driven(changed) == []
-    assert not changed["right"].twist.any()
     assert changed["right"].events == ("next_arm",)
-    assert driven(selector.route(sample())) == []
+    for held in (changed, selector.route(sample())):
+        assert driven(held) == ["right"]  # in the hand, since nobody has let go
+        assert not held["right"].twist.any()
+        assert held["right"].gripper == 0
     selector.route(sample(deadman=False))
-    assert driven(selector.route(sample())) == ["right"]
+    pressed = selector.route(sample())
+    assert driven(pressed) == ["right"]
+    assert pressed["right"].twist.all()
 
 
 def test_of_one_arm_the_key_changes_nothing() -> None:

@@ -76,7 +76,8 @@ class TeleopNode(StackNode):
         if due:
             self._meter.tick(now_ns)
         for arm, sample in self._source.sample(now_ns).items():
-            sample = replace(sample, deadman=sample.deadman and self.active)
+            if not self.active:  # as lost: a deadman that is only released would give control to the policy
+                sample = replace(sample, deadman=False, lost=True)
             says = (sample.deadman, sample.gripper, sample.lost)
             if due or says != self._said.get(arm):
                 self._send(arm, sample)
