@@ -301,7 +301,7 @@ def test_a_deadman_that_is_held_while_the_arm_changes_does_not_give_the_arms_to_
     for _ in range(100):
         decided = tick(twist=np.full(6, 0.3), deadman=True)
         assert rig.filter.mode is Mode.HUMAN
-    assert not any(one.twist.any() for one in decided.values())
+    assert not any(one.command.twist.any() for one in decided.values())
     for _ in range(35):
         tick()
     assert rig.filter.mode is Mode.POLICY
