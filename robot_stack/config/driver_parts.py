@@ -44,10 +44,13 @@ PoseSource = Annotated[PoseFromKinematics | PoseFromTopic | PoseFromTf, Field(di
 
 
 class WrenchTopic(Section):
-    """The topic of the force and torque that act on the tool from outside."""
+    """The topic of the force and torque between the tool and what it touches."""
 
     topic: RosName
     """WrenchStamped."""
+    acts: Literal["on_tool", "by_tool"]
+    """What the maker's numbers are: what acts on the tool from outside, or what the tool exerts, which has the opposite
+    sign. With the wrong one, a push into a contact is let through and the way back is slowed."""
     frame: Frame
     """Of its headers. In base_frame, the torque must already be about the TCP."""
     tcp_in_frame: Transform | None = None

@@ -46,6 +46,7 @@ def build_frames(robot: DriverRobot) -> Frames:
         base=robot.base_frame,
         tcp=robot.tcp_frame,
         wrench="" if wrench is None else wrench.frame,
+        wrench_sign=-1 if wrench is not None and wrench.acts == "by_tool" else 1,
         tcp_in_wrench=None if tcp is None else Pose.from_matrix(transform(tcp)),
     )
 

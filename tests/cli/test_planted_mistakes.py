@@ -24,6 +24,7 @@ WHOLE = ""
 WRENCH = """\
 wrench:                          # in the frame of the TCP as set on the pendant; here none is set there
   topic: /force_torque_sensor_broadcaster/ft_data
+  acts: on_tool                  # as URScript's get_tcp_force
   frame: tool0_controller
   tcp_in_frame: {position_m: [0, 0, 0]}
 """

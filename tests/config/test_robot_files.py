@@ -115,7 +115,7 @@ def test_the_backend_says_which_keys_there_are(tmp_path: Path) -> None:
         ),
         (
             "tcp: {position_m: [0, 0, 0.1]}",
-            "tcp: {position_m: [0, 0, 0.1]}\nwrench: {topic: /w, frame: flange}",
+            "tcp: {position_m: [0, 0, 0.1]}\nwrench: {topic: /w, acts: on_tool, frame: flange}",
             "arm.yaml:13:9: wrench: tcp_in_frame is missing for frame 'flange', must be given where that is neither",
         ),
         (

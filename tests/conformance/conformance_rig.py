@@ -101,7 +101,7 @@ BACKENDS: Mapping[str, tuple[type[DriverDouble] | None, dict[str, Any]]] = {
             "robot_state_type": "std_msgs/UInt8",
             "recovery": "/error_recovery",
             "recovery_type": "std_srvs/Trigger",
-            "wrench": {"topic": "/wrench", "frame": "base", "timeout_s": BUSY_S},
+            "wrench": {"topic": "/wrench", "acts": "on_tool", "frame": "base", "timeout_s": BUSY_S},
         },
     ),
 }

@@ -64,7 +64,7 @@ class TwoVoicesDouble(UrDouble):
         (
             "servo",
             ServoDouble,
-            {"wrench": {"topic": "/wrench", "frame": "tcp"}},
+            {"wrench": {"topic": "/wrench", "acts": "on_tool", "frame": "tcp"}},
             "wrench on /wrench is in frame 'base', must be in 'tcp'",
         ),
         (

@@ -12,11 +12,13 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.control.drivers.arm_sense import ArmSense, Frames, JointReader, twist_between
 from robot_stack.control.kinematics.joint_motion import JointLimits
+from robot_stack.control.safety.bounds import soften_push
 from robot_stack.control.safety.output_watchdog import HardLimits
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, FaultKind
-from tests.control.fr3_chain import HOME, chain_of, limits_of
+from robot_stack.workcell.build_arm import build_frames
+from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
 
 MS = 1_000_000
 NAMES = [f"fr3_joint{number}" for number in range(1, 8)]
@@ -243,19 +245,41 @@ def test_a_wrench_is_turned_into_the_tool_frame() -> None:
     force = np.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
     arm = sense()
     take(arm.joints)
-    assert arm.take_wrench(force, "base", "/w") is None
+    assert arm.take_wrench(force, "base", "/w", 1) is None
     np.testing.assert_allclose(wrench_of(arm), rotate_twist(force, CHAIN.pose(HOME).matrix.T))
     direct = sense(frames=Frames(base="base", tcp="tcp", wrench="tcp"))
     take(direct.joints)
-    direct.take_wrench(force, "tcp", "/w")
+    direct.take_wrench(force, "tcp", "/w", 1)
     np.testing.assert_array_equal(wrench_of(direct), force)
+
+
+def test_a_wrench_that_the_tool_exerts_is_turned_into_what_acts_on_it() -> None:
+    arm = sense(frames=build_frames(robot("fr3_franka")))
+    take(arm.joints)
+    pressing_down = np.array([0.0, 0, 25, 0, 0, 0])  # on a table, as libfranka says it: z of the tool points down
+    assert arm.take_wrench(pressing_down, "fr3_hand_tcp", "/w", 1) is None
+    np.testing.assert_array_equal(wrench_of(arm), -pressing_down)
+    push = np.array([0.0, 0, 0.05])
+    softened = soften_push(push, wrench_of(arm)[:3], 15.0, 35.0)
+    assert softened[2] < 0.03
+    np.testing.assert_array_equal(soften_push(-push, wrench_of(arm)[:3], 15.0, 35.0), -push)
+
+
+def test_a_wrench_that_is_sent_again_is_not_fresh() -> None:
+    arm = sense()
+    take(arm.joints)
+    assert arm.take_wrench(np.ones(6), "base", "/w", 7) is None
+    refusal = arm.take_wrench(np.zeros(6), "base", "/w", 7)
+    assert refusal is not None
+    assert "stamp on /w does not advance" in refusal.text
+    assert arm.take_wrench(np.zeros(6), "base", "/w", 0) is None
 
 
 def test_a_wrench_at_the_flange_is_moved_to_the_tcp_with_its_lever() -> None:
     tcp = Pose.from_rotation(np.array([0.0, 0.0, 0.1]), Rotation.from_euler("z", np.pi / 2))
     arm = sense(frames=Frames(base="base", tcp="tcp", wrench="flange", tcp_in_wrench=tcp))
     take(arm.joints)
-    arm.take_wrench(np.array([10.0, 0, 0, 0, 0, 0]), "flange", "/w")
+    arm.take_wrench(np.array([10.0, 0, 0, 0, 0, 0]), "flange", "/w", 1)
     np.testing.assert_allclose(wrench_of(arm), [0, -10, 0, -1, 0, 0], atol=1e-9)
 
 
@@ -268,7 +292,7 @@ def test_a_wrench_at_the_flange_is_moved_to_the_tcp_with_its_lever() -> None:
     ],
 )
 def test_a_wrench_that_does_not_fit_is_refused(wrench: np.ndarray, frame: str, words: str) -> None:
-    assert words in str(sense().take_wrench(wrench, frame, "/w"))
+    assert words in str(sense().take_wrench(wrench, frame, "/w", 1))
 
 
 @pytest.mark.parametrize(("position", "opening"), [(0.0, 0.0), (0.02, 0.5), (0.04, 1.0), (0.05, 1.0), (-0.01, 0.0)])

@@ -161,12 +161,14 @@ class Frames:
         base: Of poses; wrenches may be given in it.
         tcp: Of the TCP.
         wrench: Of wrench messages.
+        wrench_sign: 1 where they say what acts on the tool, -1 where they say what the tool exerts.
         tcp_in_wrench: Pose of the TCP in the wrench's frame, where that is neither base nor TCP.
     """
 
     base: str
     tcp: str
     wrench: str = ""
+    wrench_sign: int = 1
     tcp_in_wrench: Pose | None = None
 
 
@@ -207,6 +209,7 @@ class ArmSense:
         self._pose_ns = 0
         self._twist = np.zeros(6)
         self._wrench = np.zeros(6)
+        self._wrench_stamp_ns = 0
 
     def set_gripper_ends(self, closed: float, opened: float) -> None:
         """Set the positions of the gripper's joint at opening 0 and 1."""
@@ -246,8 +249,10 @@ class ArmSense:
             return None
         return _jumped("the TCP in poses", self._pose_topic, f"{far_m:.3f} m and {far_rad:.2f} rad", elapsed_s)
 
-    def take_wrench(self, wrench: np.ndarray, frame: str, topic: str) -> Fault | None:
-        """Take force and torque on the tool from outside, (6,), N and Nm; return why they cannot be used."""
+    def take_wrench(self, wrench: np.ndarray, frame: str, topic: str, stamp_ns: int) -> Fault | None:
+        """Take force and torque of the tool's contact, (6,), N and Nm; return why they cannot be used."""
+        if stamp_ns != 0 and stamp_ns == self._wrench_stamp_ns:
+            return _unusable(f"stamp on {topic} does not advance, must; is an old message republished?")
         if not np.isfinite(wrench).all():
             return _unusable(f"wrench on {topic} is {wrench}, must be finite; look after the driver")
         frames = self._frames
@@ -255,6 +260,7 @@ class ArmSense:
             return _contradiction(
                 f"wrench on {topic} is in frame {frame!r}, must be in {frames.wrench!r}; correct wrench.frame"
             )
+        wrench = frames.wrench_sign * wrench
         if frame == frames.tcp:
             self._wrench = wrench
         elif frames.tcp_in_wrench is not None:
@@ -268,6 +274,7 @@ class ArmSense:
                     f"wrench on {topic} is in frame {frame!r}, and no pose of the TCP has come to turn it by"
                 )
             self._wrench = rotate_twist(wrench, pose.matrix.T)
+        self._wrench_stamp_ns = stamp_ns
         return None
 
     def disagreement(self) -> Fault | None:

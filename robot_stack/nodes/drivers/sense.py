@@ -124,7 +124,7 @@ class Sense:
         topic = self._wires.node.resolve_topic_name(wrench.topic)
 
         def take(msg: WrenchStamped, now_ns: int) -> Fault | None:
-            return self.arm.take_wrench(wrench_from_msg(msg), msg.header.frame_id, topic)
+            return self.arm.take_wrench(wrench_from_msg(msg), msg.header.frame_id, topic, ros_ns_of(msg.header))
 
         self._wires.listen(WrenchStamped, wrench.topic, "wrenches", take, timeout_s=wrench.timeout_s)
 
