@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.optimize import minimize
 
-PRIOR = 8.0
-"""Frames whose evidence is worth as much as the belief that the logits are right as they are."""
+PRIOR = 1.0
+"""Episodes whose evidence is worth as much as the belief that the logits are right as they are."""
+CERTAIN = 0.99
+"""Probability that a label stands for: a frame may be labelled wrongly."""
 
 
-def platt(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+def platt(logits: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> tuple[float, float]:
     """Fit scale above 0 and offset, so that sigmoid(scale * logit + offset) is the probability of the label.
 
     Args:
-        logits: Shape (N,).
-        labels: 0 or 1, shape (N,).
+        logits: Of the frames of each episode, shape (T,).
+        labels: 0 or 1, of the same shapes.
 
     Returns:
-        (1, 0) without both kinds of labels. With few frames near that: two held-out episodes prove little.
+        (1, 0) without both kinds of labels. With few episodes near that: two that were held out prove little.
 
-    Source: Platt, 1999; the targets are smoothed as there. Deviation: a prior towards (1, 0).
+    Source: Platt, 1999. Deviations: the frames of an episode are alike and count as one, of either label; targets are
+    `CERTAIN`, since counts of frames say nothing; a prior towards (1, 0).
     """
-    positive, negative = float((labels == 1).sum()), float((labels == 0).sum())
-    if not positive or not negative:
+    counts = [[int((each == kind).sum()) for kind in (0, 1)] for each in labels]
+    if not all(np.array(counts).reshape(-1, 2).sum(axis=0)):
         return 1.0, 0.0
-    target = np.where(labels == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
-    share = np.where(labels == 1, 0.5 / positive, 0.5 / negative) * len(labels)  # both kinds count alike
+    share = np.concatenate([1.0 / np.array(of)[each.astype(int)] for of, each in zip(counts, labels, strict=True)])
+    z, y = np.concatenate(logits), np.concatenate(labels)
+    target = np.where(y == 1, CERTAIN, 1.0 - CERTAIN)
 
     def cost(at: np.ndarray) -> float:
-        z = np.exp(at[0]) * logits + at[1]
-        entropy = np.logaddexp(0, z) - target * z
+        moved = np.exp(at[0]) * z + at[1]
+        entropy = np.logaddexp(0, moved) - target * moved
         return float((share * entropy).sum() + PRIOR * (at[0] ** 2 + at[1] ** 2 / 4))
 
     best = minimize(cost, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6}).x

@@ -288,10 +288,10 @@ def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode], start: P
         label = done_labels(frames, len(frames), episode.done_frames) if episode.success else np.zeros(len(frames))
         if episode.ruled_out is not None:
             label[episode.ruled_out] = UNKNOWN
-        logits.append(done.amin(dim=0).numpy()[label != UNKNOWN])
+        logits.append(done.mean(dim=0).numpy()[label != UNKNOWN])
         labels.append(label[label != UNKNOWN])
+    model.calibration = scale, offset = platt(logits, labels)
     z, y = np.concatenate(logits), np.concatenate(labels)
-    model.calibration = scale, offset = platt(z, y)
     return calibration_error(1 / (1 + np.exp(-(scale * z + offset))), y)
 
 

@@ -31,7 +31,7 @@ class FrameScores(NamedTuple):
     Attributes:
         progress: Φ in [0, 1]: mean of the members less their standard deviation; 0 of a frame that lacks what successes
             always show, other than before a covered camera.
-        success: Probability that the task is done, in [0, 1]: of the member that is least sure.
+        success: Probability that the task is done, in [0, 1]: by the mean of what the members say.
         spread: Standard deviation of the members' Φ.
         lacking: Whether a frame lacks what successes always show, bool; None of a model that does not know.
     """
@@ -113,7 +113,7 @@ class ProgressModel:
         phi = torch.sigmoid(logits)
         spread = phi.std(dim=0, correction=0)
         scale, offset = self.calibration
-        success = torch.sigmoid(scale * done.amin(dim=0) + offset).numpy()
+        success = torch.sigmoid(scale * done.mean(dim=0) + offset).numpy()
         there = self.always.fits(prefixes[:, -1])
         success = np.where(there & self._like_done(prefixes[:, -1]), success, np.float32(0))
         shown = there | covered(prefixes[:, -1], self.thumbnails)
