@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+EARLY = 0.25
+"""Share of a control period, or of a step if that is shorter, by which an instant may come early: its stamp jitters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -52,10 +55,12 @@ class Timeline:
     Args:
         rate_hz: Actions of a chunk per second.
         join_s: Time in which a new chunk takes over from the last one, linearly.
+        period_s: Between two control ticks.
     """
 
-    def __init__(self, *, rate_hz: float, join_s: float) -> None:
+    def __init__(self, *, rate_hz: float, join_s: float, period_s: float) -> None:
         self._step_ns = 1e9 / rate_hz
+        self._early_ns = EARLY * min(self._step_ns, 1e9 * period_s)
         self._join_ns = 1e9 * join_s
         self._lock = threading.Lock()
         self._new: _Chunk | None = None
@@ -96,7 +101,7 @@ class Timeline:
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
         if chunk is None:
             return None
-        index = math.floor((now_ns - chunk.stamp_ns) / self._step_ns + 1e-6)
+        index = math.floor((now_ns - chunk.stamp_ns + self._early_ns) / self._step_ns)
         if not 0 <= index < len(chunk.actions):
             return None
         action: np.ndarray = chunk.actions[index]
