@@ -14,9 +14,9 @@ TICK_NS = 100_000_000
 JITTER_NS = TICK_NS // 10
 
 
-def joined(*, rate_hz: float, join_s: float) -> Timeline:
+def joined(*, rate_hz: float, join_s: float, discrete: tuple[int, ...] = ()) -> Timeline:
     """A time line in a loop of 10 Hz."""
-    return Timeline(rate_hz=rate_hz, join_s=join_s, period_s=0.1)
+    return Timeline(rate_hz=rate_hz, join_s=join_s, period_s=0.1, discrete=discrete)
 
 
 def at(timeline: Timeline, now_ns: int) -> np.ndarray | None:
@@ -152,3 +152,13 @@ def test_stamps_that_jitter_play_each_action_at_its_tick(rate_hz: int, late_ns: 
         found = at(timeline, now_ns)
         assert found is not None
         assert round(float(found[0]) / 0.015625) == (tick - asked) * rate_hz // 10
+
+
+def test_a_discrete_gripper_is_never_told_what_neither_chunk_says() -> None:
+    timeline = joined(rate_hz=10, join_s=0.3, discrete=(1,))
+    timeline.add(0, np.tile(np.float32([0.0, 1.0]), (20, 1)))
+    assert at(timeline, 0) is not None
+    timeline.add(TICK_NS, np.tile(np.float32([1.0, -1.0]), (20, 1)))  # it closes, and the arm goes on slowly
+    played = np.array([at(timeline, tick * TICK_NS) for tick in range(1, 5)])
+    np.testing.assert_allclose(played[:, 0], [0.25, 0.5, 0.75, 1.0], atol=1e-6)
+    np.testing.assert_array_equal(played[:, 1], -1.0)

@@ -119,7 +119,12 @@ class ServedSource:
         """Whether the last question was asked with noise that was chosen."""
         self._connection, self._mapping, self._waits = connection, mapping, waits
         self._every_ns = 1e9 * config.every_s - EARLY * self._period_ns
-        self._timeline = Timeline(rate_hz=config.rate_hz, join_s=config.join_s, period_s=mapping.spec.period_s)
+        self._timeline = Timeline(
+            rate_hz=config.rate_hz,
+            join_s=config.join_s,
+            period_s=mapping.spec.period_s,
+            discrete=mapping.spec.discrete_gripper_indices,
+        )
         self._refusal, self._failed = NOT_YET, False
         self._asked_ns: int | None = None
         self._changed = threading.Condition()
