@@ -128,6 +128,15 @@ def test_guide_retreats_a_stage_whenever_success_holds() -> None:
     assert seen == [30, 20, 20, 20, 20, 10, 10, 10, 10, 0]
 
 
+def test_guide_does_not_retreat_from_failures_beyond_the_first_stage() -> None:
+    retreat = Retreat(steps=30, stages=3, window=2, tolerance=0.1)
+    seen = []
+    for alone in 8 * [False] + 2 * [True]:
+        retreat.episode_ended(alone)
+        seen.append(retreat.guide_steps)
+    assert seen == [30] + 7 * [20] + 2 * [10]  # one success of two is more than the first stage had
+
+
 def test_guide_stays_away_once_it_is_gone() -> None:
     retreat = Retreat(steps=5, stages=1, window=1, tolerance=0.0)
     retreat.episode_ended(True)
