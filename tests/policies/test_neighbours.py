@@ -167,6 +167,23 @@ def test_published_guide_steps_follow_how_episodes_end() -> None:
     assert (helped, alone) == (5.0, 0.0)  # the first stage has nothing to be held against
 
 
+# ------------------------------------------------------------------------------------------------ both
+@pytest.mark.parametrize("name", ["residual", "jump_start"])
+def test_imitation_fades_from_the_first_update_of_online_training_on(name: str) -> None:
+    fades: dict[str, Any] = {"bc_weight": 8.0, "bc_half_life": 2, "pretrain_updates": 5}
+    learner = (
+        residual(**fades, base_updates=3)
+        if name == "residual"
+        else JumpStartLearner(SPEC, JumpStartConfig(**SMALL, **fades, guide_updates=3), seed=0)
+    )
+    weights = []
+    for number in range(9):
+        weights.append(float(learner._rlpd.draw_inputs(16, with_actor=True).bc_weight))
+        learner.update(random_batch(number))
+    assert weights[:6] == [8.0] * 6
+    assert weights[7] == 4.0
+
+
 # ------------------------------------------------------------------------------------------------ HG-DAgger
 def test_dagger_draws_from_people_alone() -> None:
     assert HGDAggerConfig().sampling.expert_fraction == 1.0
