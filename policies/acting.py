@@ -13,7 +13,7 @@ from torch import Tensor
 from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import Trunk, encode_frames
 from policies.familiarity import Familiarity
-from policies.learner import ChoosesNoise, JudgingCritic, LearnerSpec, Module, ValuesActions
+from policies.learner import ChoosesNoise, ExploresSmoothly, JudgingCritic, LearnerSpec, Module, ValuesActions
 from policies.playback import ChunkPlayer
 from policies.registry import find_algorithm, find_builders
 from policies.settings import LearnerConfig
@@ -121,7 +121,7 @@ class ActingPolicy:
         self._familiarity = Familiarity.from_tensors(_arrays(params, FAMILIAR))
         self._sample_rng = torch.Generator().manual_seed(seed)
         self._seen: tuple[Tensor, Tensor] | None = None
-        self._insight: tuple[np.ndarray, Insight] | None = None
+        self._insight: tuple[tuple[int, np.ndarray], Insight] | None = None
         self._steering: np.ndarray | None = None
         self._actions = spec.action_size
         self._player = ChunkPlayer(self._network, self._actions, self._rng)
@@ -185,16 +185,16 @@ class ActingPolicy:
         if decided is None or self._seen is None:
             return None
         if self._insight is None or self._insight[0] is not decided:
-            self._insight = decided, self._look_within(*self._seen, decided)
+            self._insight = decided, self._look_within(*self._seen, *decided)
         return self._insight[1]
 
-    def _look_within(self, features: Tensor, proprio: Tensor, decided: np.ndarray) -> Insight:
-        samples = self._network.act(
-            features.expand(SAMPLES, -1),
-            proprio.expand(SAMPLES, -1),
-            tick=self._player.tick,
-            rng=self._sample_rng,
-            deterministic=False,
+    def _look_within(self, features: Tensor, proprio: Tensor, tick: int, decided: np.ndarray) -> Insight:
+        network, rng = self._network, self._sample_rng
+        seen = features.expand(SAMPLES, -1), proprio.expand(SAMPLES, -1)
+        samples = (
+            network.samples(*seen, tick=tick, rng=rng)
+            if isinstance(network, ExploresSmoothly)
+            else network.act(*seen, tick=tick, rng=rng, deterministic=False)
         )
         judge = self._critic if self._critic is not None else self._network
         q = None

@@ -220,6 +220,15 @@ class ChoosesNoise(Protocol):
 
 
 @runtime_checkable
+class ExploresSmoothly(Protocol):
+    """An acting network whose noise may last from one decision to the next, so that its actions are no single draws."""
+
+    def samples(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator) -> Tensor:
+        """Draw whole actions (B, chunk * A), each with noise of its own; the noise that it acts with is left alone."""
+        ...
+
+
+@runtime_checkable
 class ValuesActions(Protocol):
     """A network that values whole actions by several critics; it goes to the actor where the policy asks for help."""
 

@@ -122,14 +122,12 @@ class ChunkPlayer:
         self._chunks.clear()
 
     @property
-    def tick(self) -> int:
-        """Return the ticks since the episode began."""
-        return self._tick
+    def newest(self) -> tuple[int, np.ndarray] | None:
+        """Return the chunk that was decided last, (C, A), behind the tick that it was decided at.
 
-    @property
-    def newest(self) -> np.ndarray | None:
-        """Return the chunk that was decided last, (C, A), the same array until the next; None before there is one."""
-        return self._chunks[-1][1] if self._chunks else None
+        It is the same object until the next chunk; None before there is one.
+        """
+        return self._chunks[-1] if self._chunks else None
 
     @torch.no_grad()
     def next_action(self, see: Callable[[], tuple[Tensor, Tensor]], *, deterministic: bool) -> np.ndarray:

@@ -33,7 +33,8 @@ class JumpStartLearner:
             raise ConfigError("encoder is trained end to end, must be frozen under a frozen guide; choose a frozen one")
         self.config = config
         self._guide = BCLearner(spec, config, seed=seed, device=device)
-        self._rlpd = RLPDLearner(spec, config, seed=seed, device=device)
+        own = config.model_copy(update={"pretrain_updates": config.pretrain_updates - config.guide_updates})
+        self._rlpd = RLPDLearner(spec, own, seed=seed, device=device)
         self._retreat = Retreat(
             steps=config.guide_steps, stages=config.stages, window=config.window, tolerance=config.tolerance
         )

@@ -28,3 +28,9 @@ class JumpStartPolicy(nn.Module):
             return self.rlpd.act(features, proprio, tick=tick, rng=rng, deterministic=deterministic)
         action = self.guide.act(features, proprio, tick=tick, rng=rng, deterministic=deterministic)
         return action.repeat(1, self.chunk)
+
+    def samples(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator) -> Tensor:
+        """Draw actions of whoever decides at this tick, see `ExploresSmoothly`; the guide's are all the same."""
+        if tick >= self.guide_steps:
+            return self.rlpd.samples(features, proprio, tick=tick, rng=rng)
+        return self.act(features, proprio, tick=tick, rng=rng, deterministic=False)

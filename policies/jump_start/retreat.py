@@ -9,7 +9,8 @@ class Retreat:
     """The number of ticks that the guide acts for, lowered a stage at a time while success holds.
 
     Source: Uchendu et al., 2022, arXiv:2204.02372, algorithm 1: a stage is passed when the mean return of its episodes
-    is within a tolerance of the best so far. Deviation: an episode counts as a success only without an operator's help.
+    is within a tolerance of the best so far. Deviations: an episode counts as a success only without an operator's
+    help, and no stage but the first is passed without any success.
     """
 
     def __init__(self, *, steps: int, stages: int, window: int, tolerance: float) -> None:
@@ -31,7 +32,8 @@ class Retreat:
         if len(self._results) < self._window:
             return
         recent = sum(self._results[-self._window :]) / self._window
-        if recent >= self._best - self._tolerance:
+        # the first stage has nothing to be held against; after it a tolerance must not let failures alone pass
+        if self._passed == 0 or (recent > 0 and recent >= self._best - self._tolerance):
             self._best = max(self._best, recent)
             self._passed += 1
             self._results = []

@@ -81,11 +81,9 @@ class RecapLearner(ChunkLearner):
         told = dropout[:, 0] >= self.config.condition_dropout
         good, bad, unknown = (torch.full_like(advantage, each) for each in (BETTER, WORSE, NOT_TOLD))
         worth = torch.where(told, torch.where(better, good, bad), unknown)
-        # what an operator has not shown is not cloned, and of the policy's own steps all that was done
-        by_hand = replace(batch, expert=_by_hand(batch))
-        weight = torch.where(
-            by_hand.expert[:, None], chunk_weight(by_hand, self._spec, self.ranks), batch.label.float()
-        )
+        # of what an operator showed nothing else is cloned, and of all other steps all that was done
+        shown = replace(batch, expert=_shown(batch))
+        weight = torch.where(shown.expert[:, None], chunk_weight(shown, self._spec, self.ranks), batch.label.float())
 
         def state(features: Tensor, proprio: Tensor) -> Tensor:
             return self.policy.told(features, proprio, worth[:, None])
@@ -108,12 +106,12 @@ class RecapLearner(ChunkLearner):
         return (wanted - value).detach(), {"value_loss": loss.detach(), "value": value.detach().mean()}
 
     def _judge(self, batch: TensorBatch, advantage: Tensor) -> Tensor:
-        """Return which rows count as better than expected, bool (B,): an operator's, and those above the threshold."""
-        above, by_hand = advantage > self.threshold, _by_hand(batch)
-        too_many = ((above.float() - self.config.positive_share) * ~by_hand).mean()
+        """Return which rows count as better than expected, bool (B,): those shown, and those above the threshold."""
+        above, shown = advantage > self.threshold, _shown(batch)
+        too_many = ((above.float() - self.config.positive_share) * ~shown).mean()
         self.ranks.average([too_many])
         self.threshold.add_(THRESHOLD_STEP * too_many)
-        return above | by_hand
+        return above | shown
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next update depends on."""
@@ -125,6 +123,9 @@ class RecapLearner(ChunkLearner):
         self.threshold.copy_(state["threshold"])
 
 
-def _by_hand(batch: TensorBatch) -> Tensor:
-    """Mark the rows that an operator drove, bool (B,), whichever pool they were drawn from."""
-    return batch.expert | batch.human[:, 0]
+def _shown(batch: TensorBatch) -> Tensor:
+    """Mark the rows that an operator showed, bool (B,), whichever pool they were drawn from: experts' and corrections.
+
+    In a demonstration that failed nobody was corrected: what stands there as proposed is what was done.
+    """
+    return batch.expert | (batch.human[:, 0] & (batch.proposed != batch.action).any(dim=1))

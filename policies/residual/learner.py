@@ -35,7 +35,8 @@ class ResidualLearner:
         torch.manual_seed(seed)
         self.config = config
         self._policy = ResidualPolicy(spec, config).to(device)
-        self._rlpd = RLPDLearner(spec, config, seed=seed, device=device, policy=self._policy)
+        own = config.model_copy(update={"pretrain_updates": config.pretrain_updates - config.base_updates})
+        self._rlpd = RLPDLearner(spec, own, seed=seed, device=device, policy=self._policy)
         self._base_updates = 0
         self._base_optimiser = make_adam(self._policy.base.parameters(), config.learning_rate)
 

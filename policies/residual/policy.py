@@ -60,8 +60,7 @@ class CorrectingPolicy(TrainedPolicy):
             rng=rng,
         )
         arm, _, mean = self.sample(features, proprio, noise)
-        choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
-        return self.layout.join(mean if deterministic else arm, choices)
+        return self.with_grippers(mean if deterministic else arm, features, proprio)
 
     def _corrected(self, base: Tensor, correction: Tensor) -> Tensor:
         return (base + self._scale * correction).clamp(-1.0, 1.0)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.action_layout import ActionLayout
-from policies.exploration import ExplorationNoise
+from policies.exploration import ExplorationNoise, standard_normal
 from policies.learner import LearnerSpec
 from policies.networks import Critic, GaussianActor, GripperCritic, StateEncoder
 from policies.rlpd.config import RLPDConfig
@@ -56,6 +56,16 @@ class TrainedPolicy(nn.Module):
         """Return whole actions (B, chunk * A)."""
         raise NotImplementedError
 
+    def samples(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator) -> Tensor:
+        """Draw whole actions (B, chunk * A) with white noise, see `ExploresSmoothly`."""
+        arm, _, _ = self.sample(features, proprio, standard_normal(len(features), self.layout.arm_size, rng))
+        return self.with_grippers(arm, features, proprio)
+
+    def with_grippers(self, arm: Tensor, features: Tensor, proprio: Tensor) -> Tensor:
+        """Put the best choice of each discrete gripper beside the arms' part, (B, chunk * A)."""
+        choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
+        return self.layout.join(arm, choices)
+
 
 class RLPDPolicy(TrainedPolicy):
     """The policy of RLPD, on the observation alone; implements `policies.learner.ActingNetwork`."""
@@ -94,5 +104,4 @@ class RLPDPolicy(TrainedPolicy):
         else:
             noise = self._noise.draw(len(features), lambda: self.actor.hidden(features, proprio), tick=tick, rng=rng)
             arm, _, _ = self.sample(features, proprio, noise)
-        choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
-        return self.layout.join(arm, choices)
+        return self.with_grippers(arm, features, proprio)

@@ -72,13 +72,13 @@ class ActionSpace:
         Args:
             twists: Arm -> mean twist over a control period, shape (6,), m/s and rad/s, tcp frame.
             grippers: Arm -> wanted opening in [0, 1], or None where nobody asked.
-            openings: Arm -> measured opening; stands in for None with a continuous gripper.
+            openings: Arm -> opening that stands in for None with a continuous gripper, see `Openings`.
 
         Returns:
             float32, shape (A,).
 
         Raises:
-            SpecError: If an arm is missing, or a continuous gripper has neither a wanted opening nor a measured one.
+            SpecError: If an arm is missing, or a continuous gripper has no opening, neither wanted nor standing in.
         """
         parts: list[np.ndarray] = []
         for arm in self.spec.arms:
@@ -87,8 +87,8 @@ class ActionSpace:
             axes = list(arm.axis_indices)
             parts.append(twists[arm.name][axes] / _full_scale(arm, self.spec.rate_hz)[axes])
             if arm.gripper is not GripperKind.NONE:
-                measured = None if openings is None else openings.get(arm.name)
-                parts.append(np.array([_entry(arm, grippers.get(arm.name), measured)]))
+                standing_in = None if openings is None else openings.get(arm.name)
+                parts.append(np.array([_entry(arm, grippers.get(arm.name), standing_in)]))
         action = np.concatenate(parts)
         if not np.isfinite(action).all():
             raise SpecError(f"executed action is {action}, must be finite")
@@ -131,10 +131,10 @@ def _opening(kind: GripperKind, entry: float) -> float | None:
     return None if abs(entry) <= GRIPPER_DEADBAND else float(entry > 0)
 
 
-def _entry(arm: ArmSpec, wanted: float | None, measured: float | None) -> float:
+def _entry(arm: ArmSpec, wanted: float | None, standing_in: float | None) -> float:
     if arm.gripper is GripperKind.DISCRETE:
         return 0.0 if wanted is None else (1.0 if wanted > 0.5 else -1.0)
-    opening = measured if wanted is None else wanted
+    opening = standing_in if wanted is None else wanted
     if opening is None:
-        raise SpecError(f"gripper of arm {arm.name} is unknown, must be a wanted or a measured opening; pass openings")
+        raise SpecError(f"gripper of arm {arm.name} is unknown, must be wanted or standing in; pass openings")
     return 2.0 * opening - 1.0

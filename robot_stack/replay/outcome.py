@@ -80,7 +80,6 @@ class OutcomeColumn:
         self._labels: dict[str, list[Label]] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._values = np.zeros(0, np.int8)
-        self._over = np.zeros(0, np.bool_)
 
     @property
     def label_count(self) -> int:
@@ -109,7 +108,6 @@ class OutcomeColumn:
         if last_row is not None and episode_id in self.ends:
             self._reserve(last_row + 1)
             self._values[last_row] = now
-            self._over[last_row] = True
         return before is not now
 
     def at(self, rows: np.ndarray) -> np.ndarray:
@@ -118,13 +116,6 @@ class OutcomeColumn:
         values: np.ndarray = self._values[rows]
         return values
 
-    def over(self, rows: np.ndarray) -> np.ndarray:
-        """Return True where a row is the last frame of an episode that has ended, cut short or not; bool, as `rows`."""
-        self._reserve(int(rows.max(initial=-1)) + 1)
-        over: np.ndarray = self._over[rows]
-        return over
-
     def _reserve(self, rows: int) -> None:
         if rows > len(self._values):
             self._values = np.concatenate([self._values, np.zeros(max(1024, rows), np.int8)])
-            self._over = np.concatenate([self._over, np.zeros(max(1024, rows), np.bool_)])

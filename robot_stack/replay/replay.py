@@ -17,7 +17,7 @@ from robot_stack.replay.identity import check_spec
 from robot_stack.replay.outcome import Outcome, OutcomeColumn
 from robot_stack.replay.pools import PoolIndex, Pools
 from robot_stack.replay.potential import PotentialColumn
-from robot_stack.replay.rewards import RewardRule, monte_carlo, returns
+from robot_stack.replay.rewards import RewardRule, ended, monte_carlo, returns
 from robot_stack.replay.sampling import Draw, check_draw, gather, refill
 from robot_stack.replay.step_labels import HANDOVER_S
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -257,8 +257,8 @@ class Replay:
             expert_fraction: Share of expert rows, in [0, 1]; 1 as long as there are no online transitions.
             n_step: Transitions summed into one; without a chunk fewer where an operator takes over or gives back, since
                 what follows is another's doing.
-            chunk: C, actions per row; 1, or `n_step`. With more than 1, rows that cannot fill it because of a missed
-                tick, or because their episode still runs, give way to others of the draw.
+            chunk: C, actions per row; 1, or `n_step`. With more than 1, rows that cannot fill it give way to others of
+                the draw, unless the task ended behind them: elsewhere a value lies behind actions that nobody made.
             shift: Pixels by which images are moved at most, up, down, left and right.
 
         Raises:
@@ -271,7 +271,7 @@ class Replay:
             rows, expert = self.pools.draw(rng, batch_size, expert_fraction)
             path, steps = frames.walk(rows, n_step, one_driver=chunk == 1)
             if chunk > 1:
-                chosen = refill(rng, (steps == chunk) | self._outcomes.over(path[:, -1]), expert)
+                chosen = refill(rng, self._whole(path, steps, chunk), expert)
                 rows, expert, path, steps = rows[chosen], expert[chosen], path[chosen], steps[chosen]
             relabelled = None
             if self._hindsight is not None:
@@ -296,10 +296,17 @@ class Replay:
             rows = np.asarray(frames.episode(episode_id).rows, np.int64)
             rows = rows[frames.column("next_row")[rows] != NO_ROW]
             path, steps = frames.walk(rows, n_step, one_driver=chunk == 1)
-            whole = np.flatnonzero((chunk == 1) | (steps == chunk) | self._outcomes.over(path[:, -1]))
+            whole = np.flatnonzero(self._whole(path, steps, chunk))
             kept = whole[np.linspace(0, max(0, len(whole) - 1), min(most, len(whole))).astype(np.int64)]
             expert, imitation = np.zeros(len(kept), np.bool_), np.ones(len(kept), np.float32)
             return self._draw_of(path[kept], steps[kept], expert, imitation, gamma=gamma, chunk=chunk)
+
+    def _whole(self, path: np.ndarray, steps: np.ndarray, chunk: int) -> np.ndarray:
+        """Return which rows have all the actions that decide something, bool (B,): C, or all until the task ended.
+
+        Source: the `valid` mask of Q-chunking, Li et al., 2025, arXiv:2507.07969.
+        """
+        return np.asarray((chunk == 1) | (steps == chunk) | ended(self._outcomes.at(path[:, -1])))
 
     def _draw_of(
         self,

@@ -14,6 +14,7 @@ import numpy as np
 
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import dominant
+from robot_stack.control.openings import Openings
 from robot_stack.rollout.asking.account import HelpAccount
 from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.asking.line import HelpLine
@@ -138,7 +139,7 @@ class ControlLoop:
         self._asker = asker
         self._steer = cell.steer if isinstance(cell, SteeredCell) else None
         self._space = ActionSpace(spec)
-        self._openings = spec.openings
+        self._openings = Openings(spec)
         self._period_ns = round(spec.period_s * 1e9)
         self.ticks = TickRecord()
         """Of the running episode, or else of the last one."""
@@ -174,6 +175,7 @@ class ControlLoop:
             raise NoLongerWanted
         if policy is not None:
             policy.begin_episode()
+        self._openings.begin_episode()
         sink.begin(header)
         episode = _Episode(header, policy, sink, scores, deterministic, self._spec.action_size)
         episode.help = self._help_line(header, policy, scores)
@@ -248,7 +250,8 @@ class ControlLoop:
         ticks.skew_s.append(observation.skew_s)
         windows = self._cell.executed()
         if episode.observation is not None:
-            openings = self._measured(episode.observation)
+            self._openings.take(windows)
+            openings = self._openings.at(episode.observation)
             source = dominant(window.source for window in windows.values())
             row = ActionRow(
                 executed=self._space.executed_action(windows, openings),
@@ -267,10 +270,6 @@ class ControlLoop:
             if self._cell.mode() is Mode.HOLD:
                 self._count_hold(ticks)
         episode.observation = observation
-
-    def _measured(self, observation: Observation) -> dict[str, float]:
-        """Return the recorded gripper openings, one per arm that has one: they stand for "nobody moved it"."""
-        return {arm: float(observation.proprio[index]) for arm, index in self._openings.items()}
 
     def _sources(self, windows: Mapping[str, ExecutedWindow]) -> tuple[Source, ...]:
         """Return who moved each of several arms; empty for one arm, of which the step itself says it."""
@@ -333,7 +332,7 @@ class ControlLoop:
     def _still(self, observation: Observation) -> np.ndarray:
         """Return the action that asks for no motion and leaves the grippers as they are, float32 (A,)."""
         arms = [arm.name for arm in self._spec.arms]
-        return self._space.to_action({arm: np.zeros(6) for arm in arms}, {}, self._measured(observation))
+        return self._space.to_action({arm: np.zeros(6) for arm in arms}, {}, self._openings.at(observation))
 
     def _close(self, episode: _Episode, end: EndReason) -> None:
         """Write the last frame, and hear the operator's verdict: on a declared success, or pressed as the end came."""

@@ -16,6 +16,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import dominant
+from robot_stack.control.openings import Openings
 from robot_stack.types.command import IN_HAND, MOVING_MODES
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.observation import Observation
@@ -74,6 +75,7 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
         self._attended = operator is not None
         self._spec = self._resolved.spec()
         self._space = ActionSpace(self._spec)
+        self._openings = Openings(self._spec)
         self._period_ns = round(self._spec.period_s * 1e9)
         self._cell = build_mujoco_cell(self._resolved, seed=0)
         self._renderer: CameraRenderer | None = None
@@ -105,6 +107,7 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
         if self._cell.mode() not in MOVING_MODES:
             raise RobotError(f"cell is {self._cell.mode()} after its reset ({self._cell.reason()}), must be ready")
         self._steps = 0
+        self._openings.begin_episode()
         self._observation = self._observe()
         return self._seen(self._observation), {"success": False}
 
@@ -169,8 +172,8 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
     def _what_happened(self, before: Observation) -> dict[str, Any]:
         """Return the `info` of the step that followed an observation."""
         windows = self._cell.executed()
-        openings = {arm: float(before.proprio[index]) for arm, index in self._spec.openings.items()}
-        executed = self._space.executed_action(windows, openings)
+        self._openings.take(windows)
+        executed = self._space.executed_action(windows, self._openings.at(before))
         info: dict[str, Any] = {"success": bool(self._cell.truth()), "executed_action": executed}
         if dominant(window.source for window in windows.values()) in IN_HAND:
             info["intervene_action"] = executed.copy()

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from robot_stack.rollout.base.http import HttpConnection
 from robot_stack.rollout.base.mapping import Question, Told
@@ -16,6 +18,7 @@ from robot_stack.rollout.base.source import NOT_YET, SavedSource, ServedSource
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.reason import Refusal, RefusalKind
 from tests.base.small_base import CHUNK, OURS, actions, base_that, mapping, seen
+from tests.examples import examples
 from tests.reward_models.bad_server import Server, hangs
 from tests.rollout.fake_cell import FakePolicy
 
@@ -89,6 +92,16 @@ def test_where_time_stands_still_the_answer_is_waited_for_and_asked_for_no_more_
     for tick in range(7):
         np.testing.assert_allclose(proposed(source, tick * TICK_NS), OURS, rtol=1e-6)
     assert len(base.questions) == 3  # at ticks 0, 3 and 6
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(late_ns=st.lists(st.integers(0, TICK_NS // 10), min_size=13, max_size=13))
+def test_stamps_that_jitter_do_not_put_a_question_off(late_ns: list[int]) -> None:
+    base = Base()
+    source = ServedSource(base, mapping(every_s=0.3), waits=True, seed=0)
+    for tick, late in enumerate(late_ns):
+        proposed(source, tick * TICK_NS + late)
+    assert len(base.questions) == 5  # at ticks 0, 3, 6, 9 and 12
 
 
 def test_one_that_takes_longer_than_its_chunk_covers_is_told_so(started: Callable[..., ServedSource]) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_stack.rollout.base.timeline import Timeline
+from tests.examples import examples
 
 TICK_NS = 100_000_000
+JITTER_NS = TICK_NS // 10
+
+
+def joined(*, rate_hz: float, join_s: float, discrete: tuple[int, ...] = ()) -> Timeline:
+    """A time line in a loop of 10 Hz."""
+    return Timeline(rate_hz=rate_hz, join_s=join_s, period_s=0.1, discrete=discrete)
 
 
 def at(timeline: Timeline, now_ns: int) -> np.ndarray | None:
@@ -24,14 +31,14 @@ def line(start: float, slope: float, steps: int = 20) -> np.ndarray:
 
 
 def test_what_passed_while_a_chunk_was_computed_is_left_out() -> None:
-    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline = joined(rate_hz=10, join_s=0)
     timeline.add(0, line(0.0, 0.1))
     assert at(timeline, 3 * TICK_NS) == pytest.approx(0.3)
     assert at(timeline, 3 * TICK_NS + TICK_NS // 2) == pytest.approx(0.3)
 
 
 def test_nothing_is_proposed_before_the_first_chunk_nor_after_the_last() -> None:
-    timeline = Timeline(rate_hz=10, join_s=0.3)
+    timeline = joined(rate_hz=10, join_s=0.3)
     assert at(timeline, 0) is None
     timeline.add(TICK_NS, line(0.0, 0.1, steps=3))
     assert at(timeline, 0) is None
@@ -39,20 +46,20 @@ def test_nothing_is_proposed_before_the_first_chunk_nor_after_the_last() -> None
 
 
 def test_a_base_of_another_rate_is_played_at_its_own() -> None:
-    timeline = Timeline(rate_hz=30, join_s=0)
+    timeline = joined(rate_hz=30, join_s=0)
     timeline.add(0, line(0.0, 0.01, steps=30))
     assert [float(at(timeline, tick * TICK_NS)[0]) for tick in range(4)] == pytest.approx([0.0, 0.03, 0.06, 0.09])  # type: ignore[index]
 
 
 def test_an_answer_that_was_overtaken_is_not_gone_back_to() -> None:
-    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline = joined(rate_hz=10, join_s=0)
     timeline.add(2 * TICK_NS, line(0.5, 0.0))
     timeline.add(TICK_NS, line(-0.5, 0.0))
     assert at(timeline, 3 * TICK_NS) == pytest.approx(0.5)
 
 
 def test_what_is_handed_out_is_a_copy() -> None:
-    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline = joined(rate_hz=10, join_s=0)
     timeline.add(0, line(0.5, 0.0))
     handed = at(timeline, 0)
     assert handed is not None
@@ -61,7 +68,7 @@ def test_what_is_handed_out_is_a_copy() -> None:
 
 
 def test_nothing_is_left_of_an_episode_that_is_over() -> None:
-    timeline = Timeline(rate_hz=10, join_s=0.3)
+    timeline = joined(rate_hz=10, join_s=0.3)
     timeline.add(0, line(0.5, 0.0))
     timeline.add(TICK_NS, line(-0.5, 0.0))
     timeline.clear()
@@ -69,7 +76,7 @@ def test_nothing_is_left_of_an_episode_that_is_over() -> None:
 
 
 def test_a_join_that_is_overtaken_goes_on_from_where_the_arm_is() -> None:
-    timeline = Timeline(rate_hz=10, join_s=1.0)
+    timeline = joined(rate_hz=10, join_s=1.0)
     played = []
     for tick in range(30):
         if tick % 2 == 0:
@@ -90,7 +97,7 @@ def test_no_join_steps_further_than_the_chunks_and_a_share_of_what_lies_between(
     starts: list[float], slope: float, every: int, late: int
 ) -> None:
     join = 3
-    timeline = Timeline(rate_hz=10, join_s=join / 10)
+    timeline = joined(rate_hz=10, join_s=join / 10)
     played: list[float] = []
     for tick in range(every * len(starts) + late):
         number, rest = divmod(tick - late, every)
@@ -106,14 +113,14 @@ def test_no_join_steps_further_than_the_chunks_and_a_share_of_what_lies_between(
 
 
 def test_two_answers_to_one_observation_are_played_as_the_later_one_has_it() -> None:
-    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline = joined(rate_hz=10, join_s=0)
     timeline.add(0, line(0.5, 0.0))
     timeline.add(0, line(-0.5, 0.0))
     assert at(timeline, 0) == pytest.approx(-0.5)
 
 
 def test_a_chunk_says_since_when_it_plays_and_for_how_long_the_one_before_did() -> None:
-    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline = joined(rate_hz=10, join_s=0)
     said = []
     for tick, answer in enumerate((0, None, 1, None, 3, 4)):
         if answer is not None:
@@ -128,3 +135,30 @@ def test_a_chunk_says_since_when_it_plays_and_for_how_long_the_one_before_did() 
     played = timeline.at(9 * TICK_NS)
     assert played is not None
     assert (played.before_ns, played.noise) == (0, None)  # of an episode that is over nothing is left
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(
+    rate_hz=st.sampled_from([5, 10, 20]),
+    late_ns=st.lists(st.integers(0, JITTER_NS), min_size=20, max_size=20),
+    every=st.integers(1, 4),
+)
+def test_stamps_that_jitter_play_each_action_at_its_tick(rate_hz: int, late_ns: list[int], every: int) -> None:
+    stamps_ns = [tick * TICK_NS + late for tick, late in enumerate(late_ns)]
+    timeline = joined(rate_hz=rate_hz, join_s=0)
+    for tick, now_ns in enumerate(stamps_ns):
+        asked = tick // every * every
+        timeline.add(stamps_ns[asked], line(0.0, 0.015625))
+        found = at(timeline, now_ns)
+        assert found is not None
+        assert round(float(found[0]) / 0.015625) == (tick - asked) * rate_hz // 10
+
+
+def test_a_discrete_gripper_is_never_told_what_neither_chunk_says() -> None:
+    timeline = joined(rate_hz=10, join_s=0.3, discrete=(1,))
+    timeline.add(0, np.tile(np.float32([0.0, 1.0]), (20, 1)))
+    assert at(timeline, 0) is not None
+    timeline.add(TICK_NS, np.tile(np.float32([1.0, -1.0]), (20, 1)))  # it closes, and the arm goes on slowly
+    played = np.array([at(timeline, tick * TICK_NS) for tick in range(1, 5)])
+    np.testing.assert_allclose(played[:, 0], [0.25, 0.5, 0.75, 1.0], atol=1e-6)
+    np.testing.assert_array_equal(played[:, 1], -1.0)

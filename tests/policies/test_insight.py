@@ -61,8 +61,9 @@ def test_the_critics_value_what_was_sent_as_the_learners_do_to_half_precision() 
     np.testing.assert_allclose(found.q, expected.detach(), atol=5e-3)
 
 
-def test_samples_are_of_the_policy_and_a_frame_of_the_demonstrations_is_near() -> None:
-    policy = ActingPolicy(SPEC, learned()[2], seed=0)
+@pytest.mark.parametrize("smooth_ticks", [1, 8])
+def test_samples_are_of_the_policy_and_a_frame_of_the_demonstrations_is_near(smooth_ticks: int) -> None:
+    policy = ActingPolicy(SPEC, learned(smooth_ticks=smooth_ticks)[2], seed=0)
     near = insight_of(policy, 3)
     assert near.samples is not None
     assert near.samples.shape == (SAMPLES, 3)
@@ -74,13 +75,19 @@ def test_samples_are_of_the_policy_and_a_frame_of_the_demonstrations_is_near() -
     assert max(insight_of(policy, seed).distance for seed in range(20)) < 0.75 * far.distance
 
 
-def test_looking_within_does_not_change_what_the_policy_does() -> None:
-    params = learned()[2]
+@pytest.mark.parametrize("smooth_ticks", [1, 8])
+@pytest.mark.parametrize("name", ["rlpd", "residual", "jump_start"])
+def test_looking_within_does_not_change_what_the_policy_does(name: str, smooth_ticks: int) -> None:
+    settings = {"guide_steps": 10} if name == "jump_start" else {}
+    params = learned(name, smooth_ticks=smooth_ticks, **settings)[2]
     frank, silent = ActingPolicy(SPEC, params, seed=5), ActingPolicy(SPEC, params, seed=5)
-    for seed in range(4):
+    for seed in range(20):
         actions = [policy.act(observation(seed), deterministic=False) for policy in (frank, silent)]
         np.testing.assert_array_equal(*actions)
-        frank.insight()
+        found = frank.insight()
+        assert found is not None
+        assert found.samples is not None
+        assert bool(found.samples.std(axis=0).mean() > 1e-3) is (name != "jump_start" or seed >= 10)
 
 
 def test_without_demonstrations_or_critics_it_says_what_it_can() -> None:

@@ -128,6 +128,15 @@ def test_guide_retreats_a_stage_whenever_success_holds() -> None:
     assert seen == [30, 20, 20, 20, 20, 10, 10, 10, 10, 0]
 
 
+def test_guide_does_not_retreat_from_failures_beyond_the_first_stage() -> None:
+    retreat = Retreat(steps=30, stages=3, window=2, tolerance=0.1)
+    seen = []
+    for alone in 8 * [False] + 2 * [True]:
+        retreat.episode_ended(alone)
+        seen.append(retreat.guide_steps)
+    assert seen == [30] + 7 * [20] + 2 * [10]  # one success of two is more than the first stage had
+
+
 def test_guide_stays_away_once_it_is_gone() -> None:
     retreat = Retreat(steps=5, stages=1, window=1, tolerance=0.0)
     retreat.episode_ended(True)
@@ -156,6 +165,23 @@ def test_published_guide_steps_follow_how_episodes_end() -> None:
     learner.episode_ended(success=True, alone=True)
     alone = float(learner.actor_tensors()["guide_steps"])
     assert (helped, alone) == (5.0, 0.0)  # the first stage has nothing to be held against
+
+
+# ------------------------------------------------------------------------------------------------ both
+@pytest.mark.parametrize("name", ["residual", "jump_start"])
+def test_imitation_fades_from_the_first_update_of_online_training_on(name: str) -> None:
+    fades: dict[str, Any] = {"bc_weight": 8.0, "bc_half_life": 2, "pretrain_updates": 5}
+    learner = (
+        residual(**fades, base_updates=3)
+        if name == "residual"
+        else JumpStartLearner(SPEC, JumpStartConfig(**SMALL, **fades, guide_updates=3), seed=0)
+    )
+    weights = []
+    for number in range(9):
+        weights.append(float(learner._rlpd.draw_inputs(16, with_actor=True).bc_weight))
+        learner.update(random_batch(number))
+    assert weights[:6] == [8.0] * 6
+    assert weights[7] == 4.0
 
 
 # ------------------------------------------------------------------------------------------------ HG-DAgger

@@ -64,7 +64,7 @@ def test_an_operators_step_is_always_good_and_the_threshold_follows_the_policys_
     rows = batch(1, SPEC, 3)
     low = torch.full((len(rows.reward),), -5.0)
     shown = own(rows, expert=True)
-    corrections_of_the_online_pool = replace(shown, expert=torch.zeros_like(shown.expert))
+    corrections_of_the_online_pool = replace(shown, expert=torch.zeros_like(shown.expert), proposed=-shown.action)
     for by_hand in (shown, corrections_of_the_online_pool):
         assert learner._judge(by_hand, low).all()
         assert float(learner.threshold) == 0.0  # nothing of its own was judged
@@ -72,6 +72,15 @@ def test_an_operators_step_is_always_good_and_the_threshold_follows_the_policys_
     assert float(learner.threshold) == pytest.approx(-0.25 * THRESHOLD_STEP)
     assert learner._judge(own(rows), -low).all()
     assert float(learner.threshold) == pytest.approx(-0.25 * THRESHOLD_STEP + 0.75 * THRESHOLD_STEP)
+
+
+def test_a_demonstration_that_failed_is_judged_like_the_policys_own_steps() -> None:
+    learner = make("recap", SPEC, chunk=3, positive_share=0.25)
+    rows = batch(1, SPEC, 3)
+    failed = replace(own(rows, expert=True), expert=torch.zeros_like(rows.expert), proposed=rows.action)
+    assert not learner._judge(failed, torch.full((len(rows.reward),), -5.0)).any()
+    assert learner._judge(failed, torch.full((len(rows.reward),), 5.0)).all()
+    assert float(learner.threshold) == pytest.approx((0.75 - 0.25) * THRESHOLD_STEP)
 
 
 def test_the_flow_is_told_what_was_judged_and_clones_what_was_done() -> None:

@@ -148,11 +148,11 @@ def mc_return(episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float) -
 
 
 def whole(episode: SlowEpisode, t: int, length: int) -> bool:
-    """Whether `length` actions follow from t, or all that there will ever be until the episode's last frame."""
+    """Whether `length` actions follow from t, or all until the task ended at the episode's last frame."""
     after = t
     while after - t < length and episode.linked(after):
         after += 1
-    return after - t == length or (episode.end is not None and after == len(episode.steps) - 1)
+    return after - t == length or (episode.success() is not None and after == len(episode.steps) - 1)
 
 
 def human(episode: SlowEpisode, t: int, length: int) -> list[bool]:

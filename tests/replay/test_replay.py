@@ -211,7 +211,19 @@ def test_chunks_that_a_running_episode_cannot_fill_yet_are_not_drawn() -> None:
     for step in list(steps_of(SPEC, "a", [P] * 6, None))[:5]:
         replay.add_step(step)
     assert set(sample(replay, n_step=3, chunk=3).frame) == {0, 1}
-    replay.end_episode("a", EndReason.FAULT)
+    replay.end_episode("a", EndReason.SUCCESS)
+    assert set(sample(replay, n_step=3, chunk=3).frame) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("end", [EndReason.TIMEOUT, EndReason.OPERATOR, EndReason.FAULT])
+def test_chunks_that_an_episode_cut_short_has_not_filled_are_not_drawn(end: EndReason) -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 4, end)
+    batch = sample(replay, n_step=3, chunk=3)
+    assert set(batch.frame) == {0, 1}
+    assert (batch.discount > 0).all()  # what lies behind them counts, so what was played decides
+    assert set(replay.frames.column("frame")[replay.transitions("a", 9, gamma=0.9, n_step=3, chunk=3).rows]) == {0, 1}
+    replay.add_label(label(Verdict.FAILURE))
     assert set(sample(replay, n_step=3, chunk=3).frame) == {0, 1, 2, 3}
 
 
@@ -226,7 +238,7 @@ def test_expert_chunks_stand_in_while_no_online_one_is_whole() -> None:
 
 def test_ticks_that_a_person_executed_are_told_apart_in_a_chunk() -> None:
     replay = Replay(SPEC)
-    add(replay, "a", [H, P, H, IDLE, H])
+    add(replay, "a", [H, P, H, IDLE, H], EndReason.SUCCESS)
     batch = sample(replay, n_step=3, chunk=3)
     assert {(int(t), tuple(map(bool, ticks))) for t, ticks in zip(batch.frame, batch.human)} == {
         (0, (True, False, True)),

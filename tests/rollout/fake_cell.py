@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from robot_stack.types.help import HelpRequest
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal
 from robot_stack.types.reward import LiveScore
+from robot_stack.types.spec import GripperKind, ProprioField
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from tests.learner.bench import SPEC, observation_of
@@ -22,10 +24,12 @@ PERIOD_NS = 100_000_000
 FULL_SCALE = np.array([0.1, 0.1, 0, 0, 0, 0.6])
 
 
-def motion(x: float, source: Source = Source.POLICY, *, human: float = 0.0, clipped: bool = False) -> ExecutedMotion:
+def motion(
+    x: float, source: Source = Source.POLICY, *, human: float = 0.0, clipped: bool = False, gripper: float | None = None
+) -> ExecutedMotion:
     """The arm moved by `x` of full scale along x."""
     return ExecutedMotion(
-        twist=FULL_SCALE * [x, 0, 0, 0, 0, 0], gripper=None, human_twist=FULL_SCALE * [human, 0, 0, 0, 0, 0],
+        twist=FULL_SCALE * [x, 0, 0, 0, 0, 0], gripper=gripper, human_twist=FULL_SCALE * [human, 0, 0, 0, 0, 0],
         human_gripper=0, source=source, clipped=clipped,
     )  # fmt: skip
 
@@ -121,6 +125,25 @@ class FakeCell:
     def truth(self) -> bool | None:
         self.truth_reads += 1
         return self._truth(self.tick)
+
+
+GRIPPING = replace(
+    SPEC,
+    arms=(replace(SPEC.arms[0], gripper=GripperKind.CONTINUOUS),),
+    proprio=(*SPEC.proprio, ProprioField(name="gripper", size=1)),
+)
+
+
+class GrippingCell(FakeCell):
+    """A cell of `GRIPPING`, whose fingers stand at 0.4 whatever they are told: a part is between them."""
+
+    def observe(self) -> Observation | None:
+        seen = super().observe()
+        return None if seen is None else replace(seen, proprio=np.append(seen.proprio, np.float32(0.4)))
+
+    def send(self, action: np.ndarray) -> None:
+        GRIPPING.check_action(action)
+        self.sent.append(action)
 
 
 class FakePolicy:

@@ -19,7 +19,16 @@ from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.spec import ProprioField
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.learner.bench import SPEC, header_of, observation_of
-from tests.rollout.fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, motion
+from tests.rollout.fake_cell import (
+    GRIPPING,
+    PERIOD_NS,
+    FakeCell,
+    FakePolicy,
+    FakeScores,
+    GrippingCell,
+    ListSink,
+    motion,
+)
 
 STEPS = 6
 
@@ -60,6 +69,18 @@ def test_what_was_executed_is_recorded_beside_what_was_proposed() -> None:
     np.testing.assert_allclose(second.proposed, [0.9, 0, 0], atol=1e-6)
     np.testing.assert_allclose(second.human, [-0.4, 0, 0], atol=1e-6)
     assert (second.source, second.clipped) == (Source.HUMAN, True)
+
+
+def test_a_gripper_that_nobody_told_stays_at_what_it_was_told_last() -> None:
+    by_hand = motion(0.2, Source.HUMAN, human=0.2)
+    cell = GrippingCell(executed=[motion(0.5), motion(0.5), motion(0.5, gripper=0.0), by_hand, by_hand])
+    loop, sink = ControlLoop(cell, GRIPPING, cell, LoopLimits(episode_steps=4)), ListSink()
+    header = header_of(episode_id(1, EpisodeKind.DEMO, "a"), EpisodeKind.DEMO)
+    for _ in range(2):
+        loop.run_episode(header, None, sink)
+    rows = [step.action for step in sink.steps if step.action is not None]
+    assert [float(row.executed[3]) for row in rows] == pytest.approx([-0.2, -1, -1, -1] + 4 * [-0.2], abs=1e-6)
+    assert [float(row.human[3]) for row in rows] == pytest.approx([-0.2, -1, -1, -1] + 4 * [-0.2], abs=1e-6)
 
 
 def test_an_opening_that_is_not_one_number_is_refused_before_anything_moves() -> None:

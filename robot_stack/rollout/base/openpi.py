@@ -7,7 +7,9 @@ error. Arrays are maps of dtype, shape and bytes.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import socket
+import struct
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,6 @@ class OpenpiConnection:
         self._msgpack = needed("msgpack")
         self._client = needed("websockets.sync.client")
         self._errors = (needed("websockets.exceptions").WebSocketException, OSError, TimeoutError)
-        self._open = ExitStack()
         self._socket: Any = None
 
     def open(self) -> Told:
@@ -44,10 +45,12 @@ class OpenpiConnection:
         self.close()
         timeout_s = self._config.timeout_s
         try:
-            connected = self._client.connect(
+            self._socket = self._client.connect(
                 self._config.url, compression=None, max_size=MOST_BYTES, open_timeout=timeout_s, proxy=None
             )
-            self._socket = self._open.enter_context(connected)
+            # its own `send` waits without a bound for a server that has stopped reading
+            longest = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+            self._socket.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, longest)
         except self._errors as error:
             raise self._silent(error) from error
         self._receive()
@@ -73,9 +76,12 @@ class OpenpiConnection:
         return found
 
     def close(self) -> None:
-        """Close the socket."""
-        self._socket = None
-        self._open.close()
+        """Cut the connection, also while another thread sends on it; the server's farewell is not waited for."""
+        opened, self._socket = self._socket, None
+        if opened is not None:
+            with suppress(OSError):  # the server was quicker
+                opened.socket.shutdown(socket.SHUT_RDWR)
+            opened.close()
 
     def _receive(self) -> Any:
         try:

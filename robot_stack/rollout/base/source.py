@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_stack.rollout.base.connection import Connection
 from robot_stack.rollout.base.mapping import BaseMapping
-from robot_stack.rollout.base.timeline import Timeline
+from robot_stack.rollout.base.timeline import EARLY, Timeline
 from robot_stack.types.errors import RobotError, SpecError, StackError
 from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
@@ -118,8 +118,13 @@ class ServedSource:
         self._steered = False
         """Whether the last question was asked with noise that was chosen."""
         self._connection, self._mapping, self._waits = connection, mapping, waits
-        self._every_ns = round(1e9 * config.every_s)
-        self._timeline = Timeline(rate_hz=config.rate_hz, join_s=config.join_s)
+        self._every_ns = 1e9 * config.every_s - EARLY * self._period_ns
+        self._timeline = Timeline(
+            rate_hz=config.rate_hz,
+            join_s=config.join_s,
+            period_s=mapping.spec.period_s,
+            discrete=mapping.spec.discrete_gripper_indices,
+        )
         self._refusal, self._failed = NOT_YET, False
         self._asked_ns: int | None = None
         self._changed = threading.Condition()

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+EARLY = 0.25
+"""Share of a control period, or of a step if that is shorter, by which an instant may come early: its stamp jitters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -52,11 +55,15 @@ class Timeline:
     Args:
         rate_hz: Actions of a chunk per second.
         join_s: Time in which a new chunk takes over from the last one, linearly.
+        period_s: Between two control ticks.
+        discrete: Entries that are never joined: between two choices lies another one.
     """
 
-    def __init__(self, *, rate_hz: float, join_s: float) -> None:
+    def __init__(self, *, rate_hz: float, join_s: float, period_s: float, discrete: tuple[int, ...]) -> None:
         self._step_ns = 1e9 / rate_hz
+        self._early_ns = EARLY * min(self._step_ns, 1e9 * period_s)
         self._join_ns = 1e9 * join_s
+        self._discrete = list(discrete)
         self._lock = threading.Lock()
         self._new: _Chunk | None = None
         self._plan: _Plan | None = None
@@ -84,6 +91,7 @@ class Timeline:
                 old = self._plan
                 going_out = None if old is None else self._of(old.chunk, now_ns)
                 apart = np.zeros_like(new) if going_out is None else going_out + self._played - new
+                apart[self._discrete] = 0.0
                 self._plan = _Plan(self._new, now_ns, 0 if old is None else now_ns - old.since_ns, apart)
             # the first tick already moves towards the chunk, the last one before the end has not yet reached it
             passed_ns = now_ns - self._plan.since_ns
@@ -96,7 +104,7 @@ class Timeline:
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
         if chunk is None:
             return None
-        index = math.floor((now_ns - chunk.stamp_ns) / self._step_ns + 1e-6)
+        index = math.floor((now_ns - chunk.stamp_ns + self._early_ns) / self._step_ns)
         if not 0 <= index < len(chunk.actions):
             return None
         action: np.ndarray = chunk.actions[index]

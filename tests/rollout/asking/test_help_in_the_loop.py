@@ -18,7 +18,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.learner.bench import SPEC, header_of
-from tests.rollout.fake_cell import FakeCell, FakePolicy, ListSink, motion
+from tests.rollout.fake_cell import GRIPPING, FakeCell, FakePolicy, GrippingCell, ListSink, motion
 
 CONFIG = AskingConfig(stall_s=0.5, sustain_s=0.0)
 
@@ -52,6 +52,13 @@ class FrankPolicy(FakePolicy):
     def insight(self) -> Insight:
         self.sent_before.append(len(self._cell.sent))
         return Insight(distance=math.nan)
+
+
+class Closing(FakePolicy):
+    """Moves on with a gripper that it closes."""
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        return np.append(super().act(observation, deterministic=deterministic), np.float32(-1.0))
 
 
 def run(
@@ -115,6 +122,17 @@ def test_held_the_arm_is_asked_for_no_motion_and_the_time_limit_counts_on() -> N
     assert still == [False] * 6 + [True] * 14
     assert (outcome.end, outcome.steps) == (EndReason.TIMEOUT, 20)
     assert policy.void == [False] * 7 + [True] * 13, "what was planned before the hold is void"
+
+
+def test_held_a_gripper_goes_on_gripping() -> None:
+    cell = GrippingCell(executed=[motion(0.5, gripper=0.0)])
+    loop = ControlLoop(
+        cell, GRIPPING, cell, LoopLimits(episode_steps=20), Asker(CONFIG.model_copy(update={"hold": True}), 0.1)
+    )
+    header = header_of(episode_id(1, EpisodeKind.ONLINE, "a"))
+    loop.run_episode(header, Closing(), ListSink(), scores=StuckScores())
+    np.testing.assert_array_equal(cell.sent[-1], [0, 0, 0, -1])
+    assert [float(action[3]) for action in cell.sent] == [-1.0] * 20
 
 
 def test_a_dismissed_hold_lets_the_policy_go_on() -> None:
