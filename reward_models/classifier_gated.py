@@ -47,16 +47,23 @@ class ClassifierGatedModel:
 def labelled(episodes: Sequence[ScoredEpisode], plain: np.ndarray) -> list[LabelledFrames]:
     """Label frames for the classifier: the last ones of successes, all others, and hard ones.
 
-    Hard ones are the last frames of episodes whose declared success an operator refused.
+    Hard ones are the last frames of episodes whose declared success an operator refused. Frames that are ruled out say
+    nothing.
 
     Args:
-        episodes: Judged.
+        episodes: As the progress model was fitted on them.
         plain: Columns of a frame's inputs that it reads, those of the progress model.
     """
     found = []
     for episode in episodes:
         last = np.arange(len(episode.frames)) >= len(episode.frames) - episode.done_frames
-        found.append(
-            LabelledFrames(frames=episode.frames[:, plain], success=last & episode.success, hard=last & episode.refused)
-        )
+        known = np.ones(len(last), bool) if episode.ruled_out is None else ~episode.ruled_out
+        if known.any():
+            found.append(
+                LabelledFrames(
+                    frames=episode.frames[known][:, plain],
+                    success=(last & episode.success)[known],
+                    hard=(last & episode.refused)[known],
+                )
+            )
     return found

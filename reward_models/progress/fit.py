@@ -97,10 +97,7 @@ def fit(
         model.members.load_state_dict(start.members.state_dict())
         model.mean, model.scale = start.mean, start.scale
     _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:], start)
-    held_out, training = (
-        [e if e.success else replace(e, ruled_out=~model.always.fits(e.frames)) for e in part]
-        for part in (held_out, training)
-    )
+    held_out, training = ([without_ruled_out(model, e) for e in part] for part in (held_out, training))
     pairs, pairs_aside = _ordered(episodes, training) if config.preference_weight else ([], [])
     losses = []
     for number, member in enumerate(model.networks):
@@ -120,6 +117,14 @@ def fit(
     mean_loss = float(np.mean(losses))
     report = report_on(model.version, successes, scored, threshold=config.threshold, error=error, loss=mean_loss)
     return model, replace(report, orders=len(pairs), order_accuracy=_order_accuracy(model, pairs_aside))
+
+
+def without_ruled_out(model: ProgressModel, episode: ScoredEpisode) -> ScoredEpisode:
+    """Return an episode with the frames ruled out from which a model must not learn that they are not done."""
+    if episode.success:
+        return episode
+    ruled_out = ~model.always.fits(episode.frames)
+    return replace(episode, ruled_out=ruled_out if episode.judged else ruled_out | model.like_done(episode.frames))
 
 
 def _ordered(

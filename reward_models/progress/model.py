@@ -115,12 +115,12 @@ class ProgressModel:
         scale, offset = self.calibration
         success = torch.sigmoid(scale * done.amin(dim=0) + offset).numpy()
         there = self.always.fits(prefixes[:, -1])
-        success = np.where(there & self._like_done(prefixes[:, -1]), success, np.float32(0))
+        success = np.where(there & self.like_done(prefixes[:, -1]), success, np.float32(0))
         shown = there | covered(prefixes[:, -1], self.thumbnails)
         progress = np.where(shown, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
         return FrameScores(progress, success, spread.numpy(), ~shown)
 
-    def _like_done(self, frames: np.ndarray) -> np.ndarray:
+    def like_done(self, frames: np.ndarray) -> np.ndarray:
         """Return whether frames (N, D) are near those that show the finished task, bool, shape (N,)."""
         alike = self.finished.fits(frames)
         if np.isfinite(self.done_reach):

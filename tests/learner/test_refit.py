@@ -252,8 +252,8 @@ def test_a_job_survives_its_way_to_the_other_process(tmp_path: Path) -> None:
     frames = np.arange(12, dtype=np.float32).reshape(4, 3)
     staged = ScoredEpisode(frames=frames[:, ::-1], success=True, stage_starts=(0, 2), progress=np.linspace(0, 1, 4))
     failed = ScoredEpisode(
-        frames=frames[:2], success=False, done_frames=5, refused=True, thumbnails=((0, 3), (3, 6)), name="f",
-        orders=(Order(0, "f", 1, 0.5),),
+        frames=frames[:2], success=False, judged=False, done_frames=5, refused=True, thumbnails=((0, 3), (3, 6)),
+        name="f", orders=(Order(0, "f", 1, 0.5),),
     )  # fmt: skip
     tasks = {
         "there": TaskToFit(text="put it in\n", told=(1.0,), episodes=(staged, failed), preferences={"people": 1}),
@@ -386,6 +386,20 @@ def test_discarded_and_broken_off_episodes_teach_the_reward_nothing(bench: Bench
     _refitter(bench).fit()
     (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RewardFitRow)
     assert (row.episodes, row.failures) == (3, 0)
+
+
+def test_only_an_operator_or_the_task_itself_judges_a_failure(bench: Bench) -> None:
+    _demos(bench)
+    bench.send("000010-online-a", [P] * 4, EndReason.TIMEOUT)
+    bench.send("000011-online-a", [P] * 4, EndReason.TIMEOUT, said=Verdict.FAILURE)
+    bench.send("000012-online-a", [P] * 4, EndReason.FAILURE)
+    bench.send("000013-online-a", [P] * 4, EndReason.OPERATOR)
+    bench.take()
+    job, _ = _refitter(bench)._job()
+    (task,) = job.tasks.values()
+    assert [(e.success, e.judged) for e in task.episodes] == [
+        (True, True), (True, True), (False, False), (False, True), (False, True), (False, False)
+    ]  # fmt: skip
 
 
 def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resume(

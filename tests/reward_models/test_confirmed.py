@@ -35,6 +35,15 @@ def test_what_a_person_said_becomes_labels_of_frames() -> None:
     assert not refused.success.any()
 
 
+def test_frames_that_are_ruled_out_say_nothing() -> None:
+    failed = ScoredEpisode(frames=np.arange(10, dtype=np.float32)[:, None], success=False, done_frames=3, refused=True)
+    late = np.arange(10) >= 8
+    (left,) = labelled([replace(failed, ruled_out=late)], np.array([0]))
+    assert left.frames[:, 0].tolist() == list(range(8))
+    assert np.flatnonzero(left.hard).tolist() == [7]
+    assert labelled([replace(failed, ruled_out=np.ones(10, bool))], np.array([0])) == []
+
+
 def test_only_frames_that_both_take_for_success_keep_their_probability() -> None:
     known = [replace(e, done_frames=6) for e in episodes(8, 3)]
     model, _ = fit(known, QUICK.model_copy(update={"steps": 60}), text=TEXT, seed=0)

@@ -109,7 +109,12 @@ class FitJob:
                 known = {"frames": episode.frames, "progress": episode.progress}
                 own = {f"{len(arrays)}.{name}": value for name, value in known.items() if value is not None}
                 arrays |= {name: np.ascontiguousarray(value) for name, value in own.items()}
-                plain = {"success": episode.success, "done_frames": episode.done_frames, "refused": episode.refused}
+                plain = {
+                    "success": episode.success,
+                    "judged": episode.judged,
+                    "done_frames": episode.done_frames,
+                    "refused": episode.refused,
+                }
                 places = {
                     "stage_starts": episode.stage_starts,
                     "thumbnails": episode.thumbnails,
