@@ -22,7 +22,7 @@ from reward_models.progress.clips import (
     done_labels,
     prefix_indices,
 )
-from reward_models.progress.common_look import Columns, CommonLook
+from reward_models.progress.common_look import FEWEST, Columns, CommonLook
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import FrameScores, ProgressModel
 from reward_models.progress.network import ProgressNetwork, preference_loss
@@ -183,11 +183,14 @@ def _look_at_successes(model: ProgressModel, successes: Sequence[ScoredEpisode],
     From the nearest end of a success half as far again as the furthest of them is from the nearest of another episode.
     A covered camera, another socket or a hand before the lens is further; the members were never shown any of it and
     may be sure of anything. A single success has no other to be far from: its end joins those that `start` knows,
-    within the reach that is known.
+    within the reach that is known. Nor can few say what all have in common: what `start` knows of that stays, but for
+    the cells that they contradict.
     """
-    ends = [e.frames[-e.done_frames :] for e in successes]
-    model.always = CommonLook.of([e.frames for e in successes], model.thumbnails)
-    model.finished = CommonLook.of(ends, model.thumbnails)
+    ends, whole = [e.frames[-e.done_frames :] for e in successes], [e.frames for e in successes]
+    if start is not None and len(successes) < FEWEST:
+        model.always, model.finished = start.always.with_few(whole), start.finished.with_few(ends)
+    else:
+        model.always, model.finished = (CommonLook.of(shown, model.thumbnails) for shown in (whole, ends))
     plain = [model.standardised(own)[:, model.plain] for own in ends]
     if len(plain) < 2 and start is not None:
         model.done_known, model.done_reach = np.concatenate([start.done_known, *plain]), start.done_reach
