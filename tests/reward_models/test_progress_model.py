@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from reward_models.decode import hop_between
+from reward_models.decode import gated, hop_between
 from reward_models.live import PROGRESS
 from reward_models.metrics import mean_voc, voc
 from reward_models.progress.clips import ScoredEpisode
@@ -302,6 +302,14 @@ def test_a_hand_without_its_part_makes_no_progress_and_is_never_done(holding: Pr
         assert none.lacking is not None
         assert none.lacking.all()
         assert (holding.score(lost.frames, len(lost.frames) - 1).progress == 0).all()
+
+
+def test_a_gate_follows_when_the_part_is_lost(holding: ProgressModel) -> None:
+    lost = pictured(42, lost_at=0.7).frames
+    scores = holding.score(lost)
+    held = gated(scores.progress, scores.spread, alpha=20.0)
+    assert held.max() > 0.5
+    assert held[-1] == 0.0
 
 
 def test_before_a_covered_camera_progress_may_stand_and_nothing_is_done(holding: ProgressModel) -> None:
