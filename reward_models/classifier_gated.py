@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from reward_models.classifier.model import LabelledFrames, SuccessClassifier
-from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.clips import UNKNOWN, ScoredEpisode, done_labels
 from reward_models.progress.model import FrameScores, ProgressModel
 
 
@@ -47,8 +47,8 @@ class ClassifierGatedModel:
 def labelled(episodes: Sequence[ScoredEpisode], plain: np.ndarray) -> list[LabelledFrames]:
     """Label frames for the classifier: the last ones of successes, all others, and hard ones.
 
-    Hard ones are the last frames of episodes whose declared success an operator refused. Frames that are ruled out say
-    nothing.
+    Hard ones are the last frames of episodes whose declared success an operator refused. Frames that are ruled out, and
+    those before the last ones of a success that may show the finished task too, are left out.
 
     Args:
         episodes: As the progress model was fitted on them.
@@ -56,8 +56,13 @@ def labelled(episodes: Sequence[ScoredEpisode], plain: np.ndarray) -> list[Label
     """
     found = []
     for episode in episodes:
-        last = np.arange(len(episode.frames)) >= len(episode.frames) - episode.done_frames
-        known = np.ones(len(last), bool) if episode.ruled_out is None else ~episode.ruled_out
+        at = np.arange(len(episode.frames))
+        done = done_labels(at, len(at), episode.done_frames)
+        last, known = done == 1, np.ones(len(at), bool)
+        if episode.success:
+            known = done != UNKNOWN
+        elif episode.ruled_out is not None:
+            known = ~episode.ruled_out
         if known.any():
             found.append(
                 LabelledFrames(

@@ -305,6 +305,11 @@ class FitReport:
     order_accuracy: float | None = None
     preferences: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def classifier_unsure(self) -> bool:
+        """Return whether there is a success classifier without the wanted precision, which refuses nothing."""
+        return self.classifier is not None and self.classifier.get("reached") is False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardFitRow(_Logged, FitReport):

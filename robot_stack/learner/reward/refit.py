@@ -185,6 +185,9 @@ class Refitter:
         """Score every episode by a fitted model, make it the active one, and log what is known of it."""
         self._switch_to(self._written(fit.version), set(), known.episodes)
         first, *_ = told = dict(fit.told)
+        for task_id, report in told.items():
+            if report.classifier_unsure:
+                log.warning("success classifier of task %s has not the wanted precision, it refuses nothing", task_id)
         said = asdict(told.pop(first)) | {"version": fit.version}
         self._metrics.log(RewardFitRow(**said, others=told, online_episodes=known.online))
 
