@@ -98,8 +98,8 @@ class EpisodeEvidence:
         progress: Φ per frame, shape (T+1,), NaN where not valid.
         spread: Disagreement of the ensemble per frame, same.
         distance: How far each frame's inputs are from all that was trained on, same.
-        claimed_at: Frame at which the model declared success, None if it did not.
-        refused: An operator refused that claim.
+        claimed_at: Frame at which the model declares success, None if it does not.
+        refused: An operator said that it was none.
         confirmed: An operator said that it was a success.
         again: It began where an earlier try had ended, perhaps nearly done: how fast it was says nothing.
         lacking: Whether each frame lacks what successes always show, bool, shape (T+1,); None if that is not known.

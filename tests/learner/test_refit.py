@@ -324,6 +324,33 @@ def test_a_fit_that_failed_is_tried_again_after_some_episodes(bench: Bench, monk
     assert refitter.completed_at == REFIT_AT[0]
 
 
+def test_the_model_in_use_is_watched_while_a_refit_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def slow(job: FitJob, stopping: threading.Event) -> fit_job.Fit:
+        go_on.wait(60.0)
+        return job.fit(fitting.unless(stopping))
+
+    monkeypatch.setattr(refit, "fit_elsewhere", slow)
+    _demos(bench)
+    refitter = _refitter(bench)
+    refitter.fit()
+    _train_online(bench, REFIT_AT[0])
+    refitter.maybe_start()
+    before = set(refitter._monitor._seen)
+    _train_online(bench, 4, first=500)
+    refitter.maybe_start()
+    assert refitter.runs
+    assert "000500-online-a" in refitter._monitor._seen - before
+    go_on.set()
+    _finish(refitter)
+    assert refitter.completed_at == REFIT_AT[0]
+    assert "000500-online-a" not in refitter._monitor._seen, "the next version is judged by it"
+    assert "000010-online-a" in refitter._monitor._seen
+    refitter.maybe_start()
+    assert "000500-online-a" in refitter._monitor._seen
+
+
 def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_job, "OWN", "robot_stack.learner.reward.nothing")
     _demos(bench)

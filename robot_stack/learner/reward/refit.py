@@ -48,9 +48,10 @@ SHARE = {Further.FIRST: 0.0, Further.SECOND: 1.0, Further.SAME: 0.5}
 
 
 class Known(NamedTuple):
-    """The episodes that a model was fitted on, and how many of online training had ended."""
+    """The episodes that a model was fitted on, all that had ended by then, and the number of online ones."""
 
     episodes: tuple[str, ...]
+    ended: frozenset[str]
     online: int
 
 
@@ -109,9 +110,9 @@ class Refitter:
         """
         if self._failure is not None:
             raise self._failure
+        self._monitor.consider()
         if self.runs:
             return
-        self._monitor.consider()
         online = len(self._statistics.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
         if online < self._retry_at or not (due or self._monitor.lost):
@@ -155,11 +156,11 @@ class Refitter:
 
     def _job(self) -> tuple[FitJob, Known]:
         """Return the fit on the episodes known now, and which these are."""
-        accounts = self._accounts()
+        known = self._known()
+        accounts = [self._statistics.episodes[name] for name in known.episodes]
         marked: dict[str, list[StageMark]] = defaultdict(list)
         for mark in self._marks():
             marked[mark.episode_id].append(mark)
-        online = len(self._statistics.ended(EpisodeKind.ONLINE))
         preferences = tuple(self._preferences())
         tasks = {}
         for turn in self._task.turns:
@@ -176,14 +177,14 @@ class Refitter:
             folder=self._folder,
             tasks=tasks,
             column=0 if told_by is None else self._spec.part(told_by).start - self._spec.proprio_size,
-            settings=self._settings.for_refit() if online else self._settings,
+            settings=self._settings.for_refit() if known.online else self._settings,
             seed=self._seed,
         )
-        return job, Known(tuple(a.header.episode_id for a in accounts), online)
+        return job, known
 
     def _use(self, fit: Fit, known: Known) -> None:
         """Score every episode by a fitted model, make it the active one, and log what is known of it."""
-        self._switch_to(self._written(fit.version), set(), known.episodes)
+        self._switch_to(self._written(fit.version), set(), known)
         first, *_ = told = dict(fit.told)
         for task_id, report in told.items():
             if report.classifier_unsure:
@@ -252,16 +253,22 @@ class Refitter:
             return ()
         return stage_starts(counting(marks), frames, len(self._task.stages) or None)
 
-    def _accounts(self) -> list[EpisodeAccount]:
-        """Return the accounts to fit on, demonstrations first: the held-out episodes are taken from the front.
+    def _known(self) -> Known:
+        """Return the episodes to fit on, demonstrations first: the held-out episodes are taken from the front.
 
         Then by name: after a restart the accounts are in another order, and the model must not depend on it.
         """
-        accounts = [a for a in self._statistics.accounts if a.end is not None and self._known(a)]
-        return sorted(accounts, key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
+        ended = [a for a in self._statistics.accounts if a.end is not None]
+        taught = [a for a in ended if self._teaches(a)]
+        taught.sort(key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
+        return Known(
+            episodes=tuple(a.header.episode_id for a in taught),
+            ended=frozenset(a.header.episode_id for a in ended),
+            online=sum(a.header.kind is EpisodeKind.ONLINE for a in ended),
+        )
 
-    def _known(self, account: EpisodeAccount) -> bool:
-        """Return whether an outcome can be trained on: a good demonstration, an operator's verdict, a plain failure."""
+    def _teaches(self, account: EpisodeAccount) -> bool:
+        """Return whether an episode can be trained on: a good demonstration, an operator's verdict, no success."""
         if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
             return False
         if account.header.kind is EpisodeKind.EVAL:
@@ -270,14 +277,14 @@ class Refitter:
             return account.success
         return LabelSource.OPERATOR in account.verdicts or not account.success
 
-    def _switch_to(self, model: RewardNetwork, scored: set[str], known: Sequence[str]) -> None:
+    def _switch_to(self, model: RewardNetwork, scored: set[str], known: Known) -> None:
         """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
         for _ in range(2):
             ended = [a.header.episode_id for a in self._statistics.accounts if a.end is not None]
             for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
-        self._monitor.renew(model, known)
+        self._monitor.renew(model, known.episodes, known.ended)
 
     def _progress(self, episode_id: str) -> np.ndarray | None:
         return (
@@ -302,8 +309,7 @@ class Refitter:
         path = RunPaths(self._folder).reward(version)
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
-        known = [a.header.episode_id for a in self._accounts()]
-        self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), known)
+        self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), self._known())
         if not trusted:
             self._monitor.lose()
         self._fitted_at = self.completed_at = completed_at
