@@ -52,6 +52,7 @@ class FitReport:
         loss: Last training loss, mean of the members.
         orders: Ordered pairs that were trained on.
         order_accuracy: Share of the pairs with a held-out episode that Φ orders as was said; NaN without any.
+        held_out: Names of the successes that were held out.
     """
 
     version: str
@@ -62,6 +63,7 @@ class FitReport:
     loss: float
     orders: int = 0
     order_accuracy: float = float("nan")
+    held_out: tuple[str, ...] = ()
 
 
 def fit(
@@ -116,7 +118,12 @@ def fit(
     scored = [model.score(e.frames) for e in successes]
     mean_loss = float(np.mean(losses))
     report = report_on(model.version, successes, scored, threshold=config.threshold, error=error, loss=mean_loss)
-    return model, replace(report, orders=len(pairs), order_accuracy=_order_accuracy(model, pairs_aside))
+    return model, replace(
+        report,
+        orders=len(pairs),
+        order_accuracy=_order_accuracy(model, pairs_aside),
+        held_out=tuple(e.name for e in held_out if e.success),
+    )
 
 
 def without_ruled_out(model: ProgressModel, episode: ScoredEpisode) -> ScoredEpisode:

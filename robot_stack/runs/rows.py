@@ -385,10 +385,16 @@ class LostRow(_Logged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefitFailedRow(_Logged):
-    """A refit of the reward model or the image encoder was given up; the one in use goes on."""
+    """A refit of the reward model or the image encoder was given up; the one in use goes on.
+
+    Attributes:
+        reason: Why, in words.
+        why: There is no new version, or it fails its canaries, or declares fewer of the held-out successes.
+    """
 
     kind: Literal["refit_failed"] = "refit_failed"
     reason: str
+    why: Literal["not_fitted", "canary", "worse"] = "not_fitted"
     of: Literal["reward model", "image encoder"] = "reward model"
 
 

@@ -18,6 +18,7 @@ import pytest
 from benchmarks.tiny_run import write_run
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.model import FrameScores
 from reward_models.progress.orders import Order
 from robot_stack.config.resolve import load_run
 from robot_stack.learner import fitting
@@ -349,6 +350,61 @@ def test_the_model_in_use_is_watched_while_a_refit_runs(bench: Bench, monkeypatc
     assert "000010-online-a" in refitter._monitor._seen
     refitter.maybe_start()
     assert "000500-online-a" in refitter._monitor._seen
+
+
+class Fixed:
+    """A version that is sure of success to the same degree in every frame, but of a scene that stands still."""
+
+    text = TASK.text
+
+    def __init__(self, version: str, success: float, still: float = 0.0) -> None:
+        self.version, self._success, self._still = version, success, still
+
+    def standardised(self, frames: np.ndarray) -> np.ndarray:
+        return frames
+
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
+        none = np.zeros(len(frames) - start, np.float32)
+        return FrameScores(none, none + (self._success if np.ptp(frames, axis=0).any() else self._still), none)
+
+
+@pytest.mark.parametrize(
+    ("new", "trusted", "why"),
+    [
+        (Fixed("new", 0.9), True, None),
+        (Fixed("new", 0.1), True, "worse"),
+        (Fixed("new", 0.1), False, None),
+        (Fixed("new", 0.9, still=0.9), True, "canary"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_version_that_is_worse_than_the_one_in_use_is_not_taken_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, new: Fixed, trusted: bool, why: str | None
+) -> None:
+    _demos(bench)
+    refitter = _refitter(bench)
+    monkeypatch.setattr(refitter, "_written", lambda version: Fixed("old", 0.9))
+    refitter.fit()
+    _train_online(bench, REFIT_AT[0])
+    if not trusted:
+        refitter._monitor.lose()
+    monkeypatch.setattr(refitter, "_written", lambda version: new)
+    refitter.maybe_start()
+    _finish(refitter)
+    assert bench.scorer.version == ("new" if why is None else "old")
+    assert bench.scorer.trusted
+    rows = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RefitFailedRow)
+    assert [row.why for row in rows] == ([] if why is None else [why])
+    assert refitter.completed_at == (REFIT_AT[0] if why is None else 0)
+    if why == "worse":
+        assert rows[0].reason == (
+            "version new declares 0 of the 1 successes held out, must declare the 1 that the version in use does"
+        )
+    first = refitter._thread
+    _train_online(bench, RETRY_AFTER, first=500)
+    refitter.maybe_start()
+    assert (refitter._thread is not first) is (why is not None), "another fit follows"
+    _finish(refitter)
 
 
 def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

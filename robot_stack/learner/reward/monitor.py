@@ -184,16 +184,12 @@ class RewardMonitor:
     def _renew(self, model: RewardNetwork, known: Sequence[str], ended: Collection[str]) -> None:
         as_before = self.lost and self._model is not None and model.version == self._model.version
         self._model = model
-        known = [name for name in known if self._scorer.holds(name)]
         self._watches, self._known = {}, {}
-        demos: list[str] = []
-        for task_id in self._thresholds:
-            same = [name for name in known if self._statistics.episodes[name].header.task_id == task_id]
-            if same:
-                demos += self._watch(task_id, same)
+        for task_id, own in self._by_task(known).items():
+            self._watch(task_id, own)
         self._seen = set(ended)
         self.lost = False
-        alarm = None if as_before else self._canary(model, demos)
+        alarm = None if as_before else self.canary(model, known)
         if as_before or alarm is not None:
             self.lose(*([] if alarm is None else [alarm]))
             return
@@ -243,16 +239,28 @@ class RewardMonitor:
         for alarm in alarms:
             self._log("" if self._model is None else self._model.version, alarm)
 
-    def _watch(self, task_id: str, known: list[str]) -> list[str]:
-        """Begin to watch one task, given the known episodes of it; returns those that say what is usual there."""
-        demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known] or known
+    def _by_task(self, known: Sequence[str]) -> dict[str, list[str]]:
+        """Return the known episodes whose frames are here by task id, of each task that has some."""
+        found: dict[str, list[str]] = {}
+        for task_id in self._thresholds:
+            own = [name for name in known if self._statistics.episodes[name].header.task_id == task_id]
+            found[task_id] = [name for name in own if self._scorer.holds(name)]
+        return {task_id: own for task_id, own in found.items() if own}
+
+    def _usual(self, known: Sequence[str]) -> list[str]:
+        """Return the known episodes of a task that say what is usual there: its demonstrations, if there are some."""
+        demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known]
+        return demos or list(known)
+
+    def _watch(self, task_id: str, known: list[str]) -> None:
+        """Begin to watch one task, given the known episodes of it."""
+        demos = self._usual(known)
         others = {name: [other for other in demos if other != name] or [name] for name in demos}
         normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
         for account in self._statistics.ended(EpisodeKind.ONLINE):
             if account.header.task_id == task_id and account.success and not self._statistics.again(account):
                 normal = normal.with_success(account.steps, confirmed=account.confirmed, haste=self._config.haste)
         self._watches[task_id], self._known[task_id] = Watch(self._config, normal), known
-        return demos
 
     def _evidence(self, account: EpisodeAccount, known: Sequence[str]) -> EpisodeEvidence:
         assert self._model is not None
@@ -272,8 +280,14 @@ class RewardMonitor:
             lacking=scores.lacking,
         )
 
-    def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
-        """Score the start of each demonstration, held for its whole length; an alarm if too many count as success."""
+    def canary(self, model: RewardNetwork, known: Sequence[str]) -> Alarm | None:
+        """Score the start of each demonstration, held for its whole length; an alarm if too many count as success.
+
+        Args:
+            model: Any version.
+            known: Episodes that it was fitted on.
+        """
+        demos = [name for own in self._by_task(known).values() for name in self._usual(own)]
         false = []
         for name in demos:
             inputs = self._scorer.inputs(name)

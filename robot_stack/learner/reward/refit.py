@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -136,22 +136,45 @@ class Refitter:
     def _refit(self, count: int) -> None:
         try:
             job, known = self._job()
-            self._use(fit_elsewhere(job, self._stopping), known)
+            fit = fit_elsewhere(job, self._stopping)
+            model = self._written(fit.version)
+            if self._worse(model, fit.held_out, known):
+                return
+            self._use(fit, model, known)
         except fitting.Stopped:
             return
         except (FitError, StoreError) as error:  # of labels taken back, a fit that was killed, or a disk that refuses
-            log.warning("the reward model in use goes on, it was not fitted again: %s", error)
-            self._metrics.log(RefitFailedRow(reason=str(error)))
-            self._fitted_at = self.completed_at
+            self._keep("not_fitted", str(error))
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
         else:
             self.completed_at = count
 
+    def _worse(self, model: RewardNetwork, held_out: Sequence[str], known: Known) -> bool:
+        """Return whether the version in use is better than a new one, and goes on; without trust it is not."""
+        if not self._scorer.version or self._monitor.lost:
+            return False
+        alarm = self._monitor.canary(model, known.episodes)
+        if alarm is not None:
+            self._keep("canary", f"version {model.version} {alarm.words}")
+            return True
+        before, after = self._scorer.declares(held_out), self._scorer.declares(held_out, model)
+        if after < before:
+            words = f"version {model.version} declares {after} of the {len(held_out)} successes held out, must declare"
+            self._keep("worse", f"{words} the {before} that the version in use does")
+        return after < before
+
+    def _keep(self, why: Literal["not_fitted", "canary", "worse"], reason: str) -> None:
+        """Go on with the version in use, and log why; another fit follows after some episodes."""
+        log.warning("the reward model in use goes on, it was not fitted again: %s", reason)
+        self._metrics.log(RefitFailedRow(reason=reason, why=why))
+        self._fitted_at = self.completed_at
+
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on the episodes known now, score all of them, and make the new version the active one."""
         job, known = self._job()
-        self._use(job.fit(on_step), known)
+        fit = job.fit(on_step)
+        self._use(fit, self._written(fit.version), known)
         self._fitted_at = self.completed_at = max((count for count in REFIT_AT if count <= known.online), default=0)
 
     def _job(self) -> tuple[FitJob, Known]:
@@ -182,9 +205,9 @@ class Refitter:
         )
         return job, known
 
-    def _use(self, fit: Fit, known: Known) -> None:
+    def _use(self, fit: Fit, model: RewardNetwork, known: Known) -> None:
         """Score every episode by a fitted model, make it the active one, and log what is known of it."""
-        self._switch_to(self._written(fit.version), set(), known)
+        self._switch_to(model, set(), known)
         first, *_ = told = dict(fit.told)
         for task_id, report in told.items():
             if report.classifier_unsure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -79,6 +79,13 @@ class Scorer:
             if rule.update(float(p), proprio):
                 return t
         return None
+
+    def declares(self, episode_ids: Sequence[str], model: RewardNetwork | None = None) -> int:
+        """Return in how many whole episodes a model would declare success, by default the active one."""
+        model = self._model if model is None else model
+        assert model is not None
+        found = (self.claimed_at(name, model.score(self._inputs[name]).success) for name in episode_ids)
+        return sum(frame is not None for frame in found)
 
     def score_live(self, episode_id: str) -> None:
         """Score the frames that came since the last call and tell the readers."""
