@@ -18,7 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from reward_models.metrics import wilson_interval
 
 STRANGE = 2.0
-"""A frame is strange beyond so many times the demonstrations' 99th percentile."""
+"""A frame is strange beyond so many times the demonstrations' 99th percentile, cycling beyond so many times theirs."""
+SWING = 0.1
+"""Change of Φ from one turning point to the next from which on it is a swing; below that lies a model's noise."""
+LOW = 0.5
+"""Highest Φ that the way of an episode is measured against at least: below that there is little to be farmed."""
 
 
 class AlarmConfig(BaseModel):
@@ -34,7 +38,7 @@ class AlarmConfig(BaseModel):
     false_rate: float = Field(0.05, gt=0.0, lt=1.0, description="and certainly above this share of all claims")
     strange_episodes: int = Field(3, ge=1, le=100, description="episodes with strange frames, of the newest five")
     strange_share: float = Field(0.5, gt=0.0, le=1.0, description="share of its frames that makes an episode strange")
-    cycling: float = Field(5.0, gt=1.0, le=100.0, description="way that Φ goes up and down, over its highest value")
+    cycling: float = Field(5.0, gt=1.0, le=100.0, description="way of Φ in swings up and down, over its highest value")
     haste: float = Field(
         0.5, gt=0.0, lt=1.0, description="share of the fastest success so far that is too fast an unconfirmed claim"
     )
@@ -44,15 +48,45 @@ class AlarmConfig(BaseModel):
         low, _ = wilson_interval(errors, asked)
         return errors >= self.false_claims and low > self.false_rate
 
-    def cycles(self, progress: np.ndarray) -> bool:
-        """Return whether Φ of an episode goes up and down too far; shape (T+1,), NaN where not valid."""
-        phi = progress[np.isfinite(progress)]
-        return len(phi) > 1 and bool(np.abs(np.diff(phi)).sum() > self.cycling * max(phi.max(), 0.2))
+    def cycles(self, progress: np.ndarray, usual: float = 0.0) -> bool:
+        """Return whether Φ of an episode goes up and down too far.
 
-    @property
-    def cycling_words(self) -> str:
+        Args:
+            progress: Φ per frame, shape (T+1,), NaN where not valid.
+            usual: `way_of_swings` of a usual demonstration, 0 where that is not known.
+        """
+        return way_of_swings(progress) > self._furthest(usual)
+
+    def cycling_words(self, usual: float = 0.0) -> str:
         """Return what `cycles` found, in words."""
-        return f"Φ goes up and down, {self.cycling:g} times its highest value"
+        return f"Φ goes up and down in swings of {SWING:g} or more, {self._furthest(usual):.3g} times its highest value"
+
+    def _furthest(self, usual: float) -> float:
+        return max(self.cycling, STRANGE * usual)
+
+
+def way_of_swings(progress: np.ndarray) -> float:
+    """Return how far Φ goes up and down in swings of at least `SWING`, over its highest value or `LOW`.
+
+    A smaller swing is part of the one that it interrupts.
+
+    Args:
+        progress: Φ per frame, shape (T+1,), NaN where not valid.
+
+    >>> way_of_swings(np.array([0.0, 0.5, 0.45, 1.0])), way_of_swings(np.array([0.0, 1.0, 0.5, 1.0]))
+    (1.0, 2.0)
+    """
+    phi = progress[np.isfinite(progress)].tolist()
+    if not phi:
+        return 0.0
+    turns, furthest = phi[:1], phi[0]
+    for value in phi:
+        if (value - furthest) * (furthest - turns[-1]) >= 0:  # on in the direction of this swing
+            furthest = value
+        elif abs(value - furthest) >= SWING:
+            turns.append(furthest)
+            furthest = value
+    return float(np.abs(np.diff([*turns, furthest])).sum()) / max(*phi, LOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +98,8 @@ class EpisodeEvidence:
         progress: Φ per frame, shape (T+1,), NaN where not valid.
         spread: Disagreement of the ensemble per frame, same.
         distance: How far each frame's inputs are from all that was trained on, same.
-        claimed_at: Frame at which the model declared success, None if it did not.
-        refused: An operator refused that claim.
+        claimed_at: Frame at which the model declares success, None if it does not.
+        refused: An operator said that it was none.
         confirmed: An operator said that it was a success.
         again: It began where an earlier try had ended, perhaps nearly done: how fast it was says nothing.
         lacking: Whether each frame lacks what successes always show, bool, shape (T+1,); None if that is not known.
@@ -87,11 +121,13 @@ class Normal:
     """The usual figures of the demonstrations: 99th percentiles per frame, and the fastest way to success.
 
     Attributes:
+        way: Median of what `way_of_swings` says of each.
         fastest: Frames of the shortest success: of a demonstration at first, then of what was learned.
     """
 
     spread: float
     distance: float
+    way: float
     fastest: int
 
     @classmethod
@@ -100,6 +136,7 @@ class Normal:
         return cls(
             spread=float(np.nanpercentile(np.concatenate([d.spread for d in demos]), 99)),
             distance=float(np.nanpercentile(np.concatenate([d.distance for d in demos]), 99)),
+            way=float(np.median([way_of_swings(d.progress) for d in demos])),
             fastest=min(len(d.progress) for d in [d for d in demos if not d.again] or demos),
         )
 
@@ -191,14 +228,14 @@ class Watch:
     def _farming(self) -> tuple[Alarm | None, Alarm | None]:
         cycling, hasty = list[str](), list[str]()
         for episode in list(self._newest)[-5:]:
-            if self._config.cycles(episode.progress):
+            if self._config.cycles(episode.progress, self._normal.way):
                 cycling.append(episode.name)
             if episode.claimed_at is None or episode.confirmed or episode.again:
                 continue
             if self._normal.too_fast(episode.claimed_at, haste=self._config.haste):
                 hasty.append(episode.name)
         return (
-            _repeated("cycling", cycling, self._config.cycling_words),
+            _repeated("cycling", cycling, self._config.cycling_words(self._normal.way)),
             _repeated(
                 "haste",
                 hasty,
@@ -256,7 +293,7 @@ class OrderWatch:
 
     def _cycling(self) -> Alarm | None:
         cycling = [name for name, progress, _ in list(self._newest)[-5:] if self._config.cycles(progress)]
-        return _repeated("cycling", cycling, self._config.cycling_words)
+        return _repeated("cycling", cycling, self._config.cycling_words())
 
 
 def _repeated(kind: str, episodes: Sequence[str], words: str) -> Alarm | None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from reward_models.classifier.model import LabelledFrames, SuccessClassifier
-from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.clips import UNKNOWN, ScoredEpisode, done_labels
 from reward_models.progress.model import FrameScores, ProgressModel
 
 
@@ -47,16 +47,28 @@ class ClassifierGatedModel:
 def labelled(episodes: Sequence[ScoredEpisode], plain: np.ndarray) -> list[LabelledFrames]:
     """Label frames for the classifier: the last ones of successes, all others, and hard ones.
 
-    Hard ones are the last frames of episodes whose declared success an operator refused.
+    Hard ones are the last frames of episodes whose declared success an operator refused. Frames that are ruled out, and
+    those before the last ones of a success that may show the finished task too, are left out.
 
     Args:
-        episodes: Judged.
+        episodes: As the progress model was fitted on them.
         plain: Columns of a frame's inputs that it reads, those of the progress model.
     """
     found = []
     for episode in episodes:
-        last = np.arange(len(episode.frames)) >= len(episode.frames) - episode.done_frames
-        found.append(
-            LabelledFrames(frames=episode.frames[:, plain], success=last & episode.success, hard=last & episode.refused)
-        )
+        at = np.arange(len(episode.frames))
+        done = done_labels(at, len(at), episode.done_frames)
+        last, known = done == 1, np.ones(len(at), bool)
+        if episode.success:
+            known = done != UNKNOWN
+        elif episode.ruled_out is not None:
+            known = ~episode.ruled_out
+        if known.any():
+            found.append(
+                LabelledFrames(
+                    frames=episode.frames[known][:, plain],
+                    success=(last & episode.success)[known],
+                    hard=(last & episode.refused)[known],
+                )
+            )
     return found

@@ -21,6 +21,8 @@ import numpy as np
 Semantics = Literal["remaining", "hop"]
 Fusion = Literal["mean", "gated"]
 
+LEAST_DONE = 0.5
+"""Φ that the members of an ensemble are compared at, at least: near 0 they would contradict each other by nothing."""
 SURE_UP_TO = 0.99
 """Φ above which a *remaining* score has no exact inverse: nothing is left to take a share of."""
 
@@ -129,10 +131,10 @@ def backward_anchor(hops: np.ndarray) -> np.ndarray:
     return np.clip(1.0 + _scores(hops), 0.0, 1.0)
 
 
-def trust(forward: np.ndarray, backward: np.ndarray, *, alpha: float) -> np.ndarray:
+def trust(forward: np.ndarray, backward: np.ndarray, *, alpha: float, least: float = 1e-6) -> np.ndarray:
     r"""Return the trust in two anchors, :math:`w = \exp(-\alpha \Delta^2)`, in [0, 1], shape (T,).
 
-    Their disagreement is :math:`\Delta = |\Phi_B - \Phi_F| / \bar\Phi`.
+    Their disagreement is :math:`\Delta = |\Phi_B - \Phi_F| / \bar\Phi`, with a :math:`\bar\Phi` of at least `least`.
 
     Two anchors that contradict each other have seen something that the model does not know.
 
@@ -142,7 +144,7 @@ def trust(forward: np.ndarray, backward: np.ndarray, *, alpha: float) -> np.ndar
     Source: Robo-Dopamine, the gate for inputs out of distribution; alpha 20 in its simulations.
     """
     mean = (forward + backward) / 2
-    return np.asarray(np.exp(-alpha * np.square(np.abs(backward - forward) / (mean + 1e-6))))
+    return np.asarray(np.exp(-alpha * np.square(np.abs(backward - forward) / np.maximum(mean, least))))
 
 
 def hold_back(phi: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -170,9 +172,10 @@ def gated(progress: np.ndarray, spread: np.ndarray, *, alpha: float) -> np.ndarr
     >>> gated(np.array([0.2, 0.6]), np.array([0.0, 0.0]), alpha=20.0).tolist()
     [0.2, 0.6]
 
-    Source: Robo-Dopamine's gate; deviation: the two anchors are the careful and the bold side of the ensemble.
+    Source: Robo-Dopamine's gate; deviations: the two anchors are the careful and the bold side of the ensemble, and
+    their mean counts as `LEAST_DONE` at least.
     """
-    return hold_back(progress, trust(progress, progress + 2 * spread, alpha=alpha))
+    return hold_back(progress, trust(progress, progress + 2 * spread, alpha=alpha, least=LEAST_DONE))
 
 
 def fuse(

@@ -18,7 +18,7 @@ from reward_models.otr import model as otr
 from reward_models.otr.config import OtrConfig
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig, ProgressConfig
-from reward_models.progress.fit import FitReport, fit
+from reward_models.progress.fit import FitReport, fit, without_ruled_out
 from reward_models.progress.model import ARRAYS, ProgressModel
 from robot_stack.types.errors import RewardError
 
@@ -68,9 +68,8 @@ def _fit_progress(
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:
         return model, report, None
-    classifier, judged = SuccessClassifier.fit(
-        labelled(episodes, model.plain), config.confirm, seed=seed, on_step=on_step
-    )
+    known = [without_ruled_out(model, episode) for episode in episodes]
+    classifier, judged = SuccessClassifier.fit(labelled(known, model.plain), config.confirm, seed=seed, on_step=on_step)
     confirmed = ClassifierGatedModel(model, classifier)
     return confirmed, replace(report, version=confirmed.version), judged
 

@@ -30,7 +30,10 @@ from robot_stack.learner.reward.synthetic import build_maker, labelled
 from sim.episodes import GeneratedEpisode
 from sim.world import World
 
-COUNTS = {"success": 12, "regress_recover": 4, "drop": 6, "near_miss": 6, "stall": 6, "partial": 6}
+COUNTS = {
+    "success": 12, "regress_recover": 4, "drop": 6, "near_miss": 6, "stall": 6, "partial": 6,
+    "empty_hand": 6, "missing": 6,
+}  # fmt: skip
 TABLES = {"dark table": (0.12, 0.11, 0.10, 1.0), "white table": (0.95, 0.95, 0.93, 1.0)}
 DIM = 0.5
 OLD = "as it was"

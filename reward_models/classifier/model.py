@@ -98,7 +98,7 @@ class ClassifierReport:
     """The figures of a fitted classifier on the episodes that were kept back.
 
     Attributes:
-        point: Its threshold, and what that does.
+        point: The threshold that was found, and what that does.
         positives: Frames that show success, of those kept back.
         loss: Last training loss.
     """
@@ -114,7 +114,8 @@ class SuccessClassifier:
     """A network that gives the probability that a frame shows the finished task.
 
     Attributes:
-        threshold: From which on it counts as success, found on the episodes kept back.
+        threshold: From which on it counts as success, found on the episodes kept back; 0 where no threshold has the
+            wanted precision there: then it refuses nothing.
     """
 
     def __init__(self, inputs: int, config: ClassifierConfig) -> None:
@@ -171,7 +172,7 @@ class SuccessClassifier:
         said = model.score(np.concatenate([e.frames for e in kept]))
         truth = np.concatenate([e.success for e in kept])
         point = threshold_for(said, truth, config.precision)
-        model.threshold = point.threshold
+        model.threshold = point.threshold if point.reached else 0.0
         model._seal()
         return model, ClassifierReport(
             version=model.version, point=point, positives=int(truth.sum()), negatives=int((~truth).sum()), loss=loss

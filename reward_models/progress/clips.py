@@ -95,25 +95,28 @@ def stage_labels(starts: Sequence[int], frames: int) -> tuple[np.ndarray, np.nda
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredEpisode:
-    """A judged episode as the progress model trains on it.
+    """An ended episode as the progress model trains on it.
 
     Attributes:
         frames: Features and proprio per frame, float32, shape (T+1, D).
         success: True if it ended in success by an operator's verdict; False for a failure.
+        judged: False if it was cut short and nobody said that it failed: it may be a success that the model missed.
         done_frames: Frames at the end of a success that show the finished task.
         refused: True if a model had declared success and an operator refused it.
         stage_starts: First frame of each stage of the task, if an operator has marked them in this success.
         progress: True progress per frame of a success, shape (T+1,), where it is known better than by the clock.
         thumbnails: Columns [start, stop) of the thumbnail of each camera in `frames`; none where there are none.
         parts: Name, start and stop of the columns of each part of proprio in `frames`.
-        ruled_out: Frames of a failure that cannot be called done whatever is learned, bool, shape (T+1,): nothing is
-            learned from them, so that they do not make a model doubt successes; None if there are none.
+        ruled_out: Frames of a failure from which nothing is learned, so that they do not make a model doubt successes,
+            bool, shape (T+1,): they cannot be called done whatever is learned, or look finished and nobody judged
+            them; None if there are none.
         name: By which orders name it; "" where none does.
         orders: Of its frames and frames of others, by operators, models and take-overs.
     """
 
     frames: np.ndarray
     success: bool
+    judged: bool = True
     done_frames: int = 2
     refused: bool = False
     stage_starts: tuple[int, ...] = ()

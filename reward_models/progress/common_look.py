@@ -71,8 +71,7 @@ class CommonLook:
         camera = np.repeat(np.arange(len(sizes)), sizes)
         if len(successes) < FEWEST or not len(columns):
             return cls._empty()
-        apart = max(1, math.ceil(sum(map(len, successes)) / KEPT))
-        cells = [own[::-apart][:, columns].astype(np.float32) for own in successes]  # its last frame is among them
+        cells = _cells(successes, columns)
         away = [
             nearest(own, np.concatenate([other for other in cells if other is not own])).max(axis=0) for own in cells
         ]
@@ -83,6 +82,22 @@ class CommonLook:
             camera=camera[used],
             reach=(WIDER * np.maximum(furthest[used], LEAST)).astype(np.float32),
             known=known[:, used],
+        )
+
+    def with_few(self, successes: Sequence[np.ndarray]) -> CommonLook:
+        """Return what other successes have in common with these, too few for a look of their own, inputs (n, D).
+
+        A cell that is odd in any of their frames is no longer compared; the others know how these look too.
+        """
+        if not len(self.columns):
+            return self
+        shown = np.concatenate(_cells(successes, self.columns))
+        used = (nearest(shown, self.known) <= self.reach).all(axis=0)
+        return CommonLook(
+            columns=self.columns[used],
+            camera=self.camera[used],
+            reach=self.reach[used],
+            known=np.concatenate([self.known, shown])[:, used],
         )
 
     @classmethod
@@ -104,6 +119,12 @@ class CommonLook:
             for number in range(int(self.camera.max()) + 1):
                 fitting[part] &= odd[:, self.camera == number].sum(axis=1) < GONE
         return fitting
+
+
+def _cells(successes: Sequence[np.ndarray], columns: np.ndarray) -> list[np.ndarray]:
+    """Return the cells of frames that are evenly spread over each success, its last one among them, (n, P, 3)."""
+    apart = max(1, math.ceil(sum(map(len, successes)) / KEPT))
+    return [own[::-apart][:, columns].astype(np.float32) for own in successes]
 
 
 def covered(frames: np.ndarray, thumbnails: Sequence[Columns]) -> np.ndarray:

@@ -22,7 +22,7 @@ from reward_models.progress.clips import (
     done_labels,
     prefix_indices,
 )
-from reward_models.progress.common_look import Columns, CommonLook
+from reward_models.progress.common_look import FEWEST, Columns, CommonLook
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import FrameScores, ProgressModel
 from reward_models.progress.network import ProgressNetwork, preference_loss
@@ -52,6 +52,7 @@ class FitReport:
         loss: Last training loss, mean of the members.
         orders: Ordered pairs that were trained on.
         order_accuracy: Share of the pairs with a held-out episode that Φ orders as was said; NaN without any.
+        held_out: Names of the successes that were held out.
     """
 
     version: str
@@ -62,6 +63,7 @@ class FitReport:
     loss: float
     orders: int = 0
     order_accuracy: float = float("nan")
+    held_out: tuple[str, ...] = ()
 
 
 def fit(
@@ -97,10 +99,7 @@ def fit(
         model.members.load_state_dict(start.members.state_dict())
         model.mean, model.scale = start.mean, start.scale
     _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:], start)
-    held_out, training = (
-        [e if e.success else replace(e, ruled_out=~model.always.fits(e.frames)) for e in part]
-        for part in (held_out, training)
-    )
+    held_out, training = ([without_ruled_out(model, e) for e in part] for part in (held_out, training))
     pairs, pairs_aside = _ordered(episodes, training) if config.preference_weight else ([], [])
     losses = []
     for number, member in enumerate(model.networks):
@@ -119,7 +118,20 @@ def fit(
     scored = [model.score(e.frames) for e in successes]
     mean_loss = float(np.mean(losses))
     report = report_on(model.version, successes, scored, threshold=config.threshold, error=error, loss=mean_loss)
-    return model, replace(report, orders=len(pairs), order_accuracy=_order_accuracy(model, pairs_aside))
+    return model, replace(
+        report,
+        orders=len(pairs),
+        order_accuracy=_order_accuracy(model, pairs_aside),
+        held_out=tuple(e.name for e in held_out if e.success),
+    )
+
+
+def without_ruled_out(model: ProgressModel, episode: ScoredEpisode) -> ScoredEpisode:
+    """Return an episode with the frames ruled out from which a model must not learn that they are not done."""
+    if episode.success:
+        return episode
+    ruled_out = ~model.always.fits(episode.frames)
+    return replace(episode, ruled_out=ruled_out if episode.judged else ruled_out | model.like_done(episode.frames))
 
 
 def _ordered(
@@ -178,11 +190,14 @@ def _look_at_successes(model: ProgressModel, successes: Sequence[ScoredEpisode],
     From the nearest end of a success half as far again as the furthest of them is from the nearest of another episode.
     A covered camera, another socket or a hand before the lens is further; the members were never shown any of it and
     may be sure of anything. A single success has no other to be far from: its end joins those that `start` knows,
-    within the reach that is known.
+    within the reach that is known. Nor can few say what all have in common: what `start` knows of that stays, but for
+    the cells that they contradict.
     """
-    ends = [e.frames[-e.done_frames :] for e in successes]
-    model.always = CommonLook.of([e.frames for e in successes], model.thumbnails)
-    model.finished = CommonLook.of(ends, model.thumbnails)
+    ends, whole = [e.frames[-e.done_frames :] for e in successes], [e.frames for e in successes]
+    if start is not None and len(successes) < FEWEST:
+        model.always, model.finished = start.always.with_few(whole), start.finished.with_few(ends)
+    else:
+        model.always, model.finished = (CommonLook.of(shown, model.thumbnails) for shown in (whole, ends))
     plain = [model.standardised(own)[:, model.plain] for own in ends]
     if len(plain) < 2 and start is not None:
         model.done_known, model.done_reach = np.concatenate([start.done_known, *plain]), start.done_reach

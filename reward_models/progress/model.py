@@ -32,7 +32,7 @@ class FrameScores(NamedTuple):
         progress: Φ in [0, 1]: mean of the members less their standard deviation; 0 of a frame that lacks what successes
             always show, other than before a covered camera.
         success: Probability that the task is done, in [0, 1]: by the mean of what the members say.
-        spread: Standard deviation of the members' Φ.
+        spread: Standard deviation of the members' Φ; 0 where that does not count, since the frame lacks something.
         lacking: Whether a frame lacks what successes always show, bool; None of a model that does not know.
     """
 
@@ -115,12 +115,12 @@ class ProgressModel:
         scale, offset = self.calibration
         success = torch.sigmoid(scale * done.mean(dim=0) + offset).numpy()
         there = self.always.fits(prefixes[:, -1])
-        success = np.where(there & self._like_done(prefixes[:, -1]), success, np.float32(0))
+        success = np.where(there & self.like_done(prefixes[:, -1]), success, np.float32(0))
         shown = there | covered(prefixes[:, -1], self.thumbnails)
         progress = np.where(shown, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
-        return FrameScores(progress, success, spread.numpy(), ~shown)
+        return FrameScores(progress, success, np.where(shown, spread.numpy(), np.float32(0)), ~shown)
 
-    def _like_done(self, frames: np.ndarray) -> np.ndarray:
+    def like_done(self, frames: np.ndarray) -> np.ndarray:
         """Return whether frames (N, D) are near those that show the finished task, bool, shape (N,)."""
         alike = self.finished.fits(frames)
         if np.isfinite(self.done_reach):

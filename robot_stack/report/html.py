@@ -171,6 +171,9 @@ def _reward_model(record: RunRecord) -> str:
         elif isinstance(row, RewardFitRow):
             judged = f"; VOC on held-out demonstrations {row.voc_heldout:.3f}" if row.voc_heldout is not None else ""
             told.append((online, f"fitted on {row.episodes} episodes, {row.failures} of them failed{judged}", ""))
+            if row.classifier_unsure:
+                words = "its success classifier has not the wanted precision: it refuses nothing"
+                told.append((online, words, " class=unmet"))
         elif isinstance(row, FitRow) and row.online_episodes > fitted:  # a restart logs its fit again
             fitted = row.online_episodes
             told.append((online, f"image encoder fitted again, after {row.online_episodes} training episodes", ""))

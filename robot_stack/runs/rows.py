@@ -305,6 +305,11 @@ class FitReport:
     order_accuracy: float | None = None
     preferences: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def classifier_unsure(self) -> bool:
+        """Return whether there is a success classifier without the wanted precision, which refuses nothing."""
+        return self.classifier is not None and self.classifier.get("reached") is False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardFitRow(_Logged, FitReport):
@@ -380,10 +385,16 @@ class LostRow(_Logged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefitFailedRow(_Logged):
-    """A refit of the reward model or the image encoder was given up; the one in use goes on."""
+    """A refit of the reward model or the image encoder was given up; the one in use goes on.
+
+    Attributes:
+        reason: Why, in words.
+        why: There is no new version, or it fails its canaries, or declares fewer of the held-out successes.
+    """
 
     kind: Literal["refit_failed"] = "refit_failed"
     reason: str
+    why: Literal["not_fitted", "canary", "worse"] = "not_fitted"
     of: Literal["reward model", "image encoder"] = "reward model"
 
 

@@ -18,6 +18,7 @@ import pytest
 from benchmarks.tiny_run import write_run
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.model import FrameScores
 from reward_models.progress.orders import Order
 from robot_stack.config.resolve import load_run
 from robot_stack.learner import fitting
@@ -252,8 +253,8 @@ def test_a_job_survives_its_way_to_the_other_process(tmp_path: Path) -> None:
     frames = np.arange(12, dtype=np.float32).reshape(4, 3)
     staged = ScoredEpisode(frames=frames[:, ::-1], success=True, stage_starts=(0, 2), progress=np.linspace(0, 1, 4))
     failed = ScoredEpisode(
-        frames=frames[:2], success=False, done_frames=5, refused=True, thumbnails=((0, 3), (3, 6)), name="f",
-        orders=(Order(0, "f", 1, 0.5),),
+        frames=frames[:2], success=False, judged=False, done_frames=5, refused=True, thumbnails=((0, 3), (3, 6)),
+        name="f", orders=(Order(0, "f", 1, 0.5),),
     )  # fmt: skip
     tasks = {
         "there": TaskToFit(text="put it in\n", told=(1.0,), episodes=(staged, failed), preferences={"people": 1}),
@@ -324,6 +325,88 @@ def test_a_fit_that_failed_is_tried_again_after_some_episodes(bench: Bench, monk
     assert refitter.completed_at == REFIT_AT[0]
 
 
+def test_the_model_in_use_is_watched_while_a_refit_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def slow(job: FitJob, stopping: threading.Event) -> fit_job.Fit:
+        go_on.wait(60.0)
+        return job.fit(fitting.unless(stopping))
+
+    monkeypatch.setattr(refit, "fit_elsewhere", slow)
+    _demos(bench)
+    refitter = _refitter(bench)
+    refitter.fit()
+    _train_online(bench, REFIT_AT[0])
+    refitter.maybe_start()
+    before = set(refitter._monitor._seen)
+    _train_online(bench, 4, first=500)
+    refitter.maybe_start()
+    assert refitter.runs
+    assert "000500-online-a" in refitter._monitor._seen - before
+    go_on.set()
+    _finish(refitter)
+    assert refitter.completed_at == REFIT_AT[0]
+    assert "000500-online-a" not in refitter._monitor._seen, "the next version is judged by it"
+    assert "000010-online-a" in refitter._monitor._seen
+    refitter.maybe_start()
+    assert "000500-online-a" in refitter._monitor._seen
+
+
+class Fixed:
+    """A version that is sure of success to the same degree in every frame, but of a scene that stands still."""
+
+    text = TASK.text
+
+    def __init__(self, version: str, success: float, still: float = 0.0) -> None:
+        self.version, self._success, self._still = version, success, still
+
+    def standardised(self, frames: np.ndarray) -> np.ndarray:
+        return frames
+
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
+        none = np.zeros(len(frames) - start, np.float32)
+        return FrameScores(none, none + (self._success if np.ptp(frames, axis=0).any() else self._still), none)
+
+
+@pytest.mark.parametrize(
+    ("new", "trusted", "why"),
+    [
+        (Fixed("new", 0.9), True, None),
+        (Fixed("new", 0.1), True, "worse"),
+        (Fixed("new", 0.1), False, None),
+        (Fixed("new", 0.9, still=0.9), True, "canary"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_version_that_is_worse_than_the_one_in_use_is_not_taken_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, new: Fixed, trusted: bool, why: str | None
+) -> None:
+    _demos(bench)
+    refitter = _refitter(bench)
+    monkeypatch.setattr(refitter, "_written", lambda version: Fixed("old", 0.9))
+    refitter.fit()
+    _train_online(bench, REFIT_AT[0])
+    if not trusted:
+        refitter._monitor.lose()
+    monkeypatch.setattr(refitter, "_written", lambda version: new)
+    refitter.maybe_start()
+    _finish(refitter)
+    assert bench.scorer.version == ("new" if why is None else "old")
+    assert bench.scorer.trusted
+    rows = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RefitFailedRow)
+    assert [row.why for row in rows] == ([] if why is None else [why])
+    assert refitter.completed_at == (REFIT_AT[0] if why is None else 0)
+    if why == "worse":
+        assert rows[0].reason == (
+            "version new declares 0 of the 1 successes held out, must declare the 1 that the version in use does"
+        )
+    first = refitter._thread
+    _train_online(bench, RETRY_AFTER, first=500)
+    refitter.maybe_start()
+    assert (refitter._thread is not first) is (why is not None), "another fit follows"
+    _finish(refitter)
+
+
 def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_job, "OWN", "robot_stack.learner.reward.nothing")
     _demos(bench)
@@ -386,6 +469,20 @@ def test_discarded_and_broken_off_episodes_teach_the_reward_nothing(bench: Bench
     _refitter(bench).fit()
     (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RewardFitRow)
     assert (row.episodes, row.failures) == (3, 0)
+
+
+def test_only_an_operator_or_the_task_itself_judges_a_failure(bench: Bench) -> None:
+    _demos(bench)
+    bench.send("000010-online-a", [P] * 4, EndReason.TIMEOUT)
+    bench.send("000011-online-a", [P] * 4, EndReason.TIMEOUT, said=Verdict.FAILURE)
+    bench.send("000012-online-a", [P] * 4, EndReason.FAILURE)
+    bench.send("000013-online-a", [P] * 4, EndReason.OPERATOR)
+    bench.take()
+    job, _ = _refitter(bench)._job()
+    (task,) = job.tasks.values()
+    assert [(e.success, e.judged) for e in task.episodes] == [
+        (True, True), (True, True), (False, False), (False, True), (False, True), (False, False)
+    ]  # fmt: skip
 
 
 def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resume(

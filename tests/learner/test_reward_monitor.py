@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,10 +51,12 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench.close()
 
 
-def adopt(bench: Bench, monitor: RewardMonitor, model: Model) -> None:
+def adopt(bench: Bench, monitor: RewardMonitor, model: Model, ended: Collection[str] | None = None) -> None:
+    """Take up a version whose fit began when the episodes `ended` had ended, by default all of now."""
+    ended = list(bench.statistics.episodes) if ended is None else ended
     for scores in bench.scorer.adopt(model, list(bench.statistics.episodes)):  # type: ignore[arg-type]
         bench.ingest.add_scores(scores)
-    monitor.renew(model, ["000000-demo-a", "000001-demo-a"])  # type: ignore[arg-type]
+    monitor.renew(model, ["000000-demo-a", "000001-demo-a"], ended)  # type: ignore[arg-type]
 
 
 def train_online(bench: Bench, number: int, *, refused: bool, answered: bool = True) -> None:
@@ -63,6 +65,12 @@ def train_online(bench: Bench, number: int, *, refused: bool, answered: bool = T
     bench.send(name, [P] * 6, EndReason.SUCCESS, said=said if answered else None)
     bench.take()
     bench.statistics.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
+
+
+def declared(bench: Bench) -> set[str]:
+    """The episodes in which success was declared while they ran."""
+    _, live = bench.scorer.after(0, 0.0)
+    return {score.episode_id for score in live if score.declared}
 
 
 def test_refused_claims_end_trust_shaping_and_claims_within_three_episodes(bench: Bench) -> None:
@@ -78,9 +86,7 @@ def test_refused_claims_end_trust_shaping_and_claims_within_three_episodes(bench
     assert [(version, alarm.kind) for version, alarm in alarms] == [("fooled", "false_claims")]
     assert bench.replay.state_dict()["score_version"] is None
     train_online(bench, 13, refused=False)
-    _, live = bench.scorer.after(0, 0.0)
-    said = {score.episode_id for score in live if score.declared}
-    assert said == {f"{number:06d}-online-a" for number in range(10, 13)}
+    assert declared(bench) == {f"{number:06d}-online-a" for number in range(10, 13)}
     assert monitor.consider() is False
 
 
@@ -94,7 +100,7 @@ def test_the_next_version_is_trusted_again(bench: Bench) -> None:
     assert not monitor.lost
     assert bench.replay.state_dict()["score_version"] == "mended"
     train_online(bench, 13, refused=False)
-    assert "000013-online-a" in bench.scorer.declared_at
+    assert "000013-online-a" in declared(bench)
     monitor.consider()
     assert not monitor.lost
 
@@ -117,6 +123,33 @@ def test_a_fit_from_which_nothing_was_learned_brings_no_trust_back(bench: Bench)
     assert not monitor.lost
     adopt(bench, monitor, Model("corrected", 0.99))
     assert not monitor.lost
+
+
+@pytest.mark.parametrize(("success", "lost"), [(0.99, True), (0.1, False)])
+def test_a_version_is_judged_by_what_it_says_of_the_episodes_since_its_fit_began(
+    bench: Bench, success: float, lost: bool
+) -> None:
+    """Those that operators refused while the one before was in use were no negatives of its fit."""
+    alarms: list[tuple[str, Alarm]] = []
+    monitor = monitor_of(bench, alarms)
+    adopt(bench, monitor, Model("fooled", 0.99))
+    began = list(bench.statistics.episodes)
+    for number in range(10, 13):
+        train_online(bench, number, refused=True)
+    adopt(bench, monitor, Model("next", success), began)
+    assert not monitor.lost
+    assert monitor.consider() is lost
+    assert [(version, alarm.kind) for version, alarm in alarms] == [("next", "false_claims")] * lost
+
+
+def test_while_another_version_is_taken_up_the_monitor_waits(bench: Bench) -> None:
+    monitor = monitor_of(bench)
+    adopt(bench, monitor, Model("fooled", 0.99))
+    for number in range(10, 13):
+        train_online(bench, number, refused=True)
+    with monitor._one_at_a_time:
+        assert monitor.consider() is False
+    assert monitor.consider() is True
 
 
 def test_claims_that_people_confirm_keep_trust(bench: Bench) -> None:
@@ -154,7 +187,8 @@ def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
     train_online(bench, 10, refused=False)
     del bench.scorer._inputs["000010-online-a"]
     assert monitor.consider() is False
-    monitor.renew(Model("good", 0.99), ["000000-demo-a", "000001-demo-a", "000010-online-a"])  # type: ignore[arg-type]
+    known = ["000000-demo-a", "000001-demo-a", "000010-online-a"]
+    monitor.renew(Model("good", 0.99), known, known)  # type: ignore[arg-type]
     assert not monitor.lost
 
 
@@ -173,7 +207,8 @@ def test_what_is_too_fast_for_the_task_may_be_usual_on_its_way_back(bench: Bench
     monitor = monitor_of(bench, alarms, haste=0.3)
     model = Model("quick", 0.99)
     bench.scorer.adopt(model, list(bench.statistics.episodes))  # type: ignore[arg-type]
-    monitor.renew(model, [f"{number:06d}-demo-a" for number in range(4)])  # type: ignore[arg-type]
+    known = [f"{number:06d}-demo-a" for number in range(4)]
+    monitor.renew(model, known, known)  # type: ignore[arg-type]
     for number in range(10, 16):
         train_online(bench, number, refused=False, answered=False)  # claimed at frame 1
         goes_back(bench, f"{number:06d}-online-a")

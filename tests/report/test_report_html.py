@@ -154,6 +154,7 @@ def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> 
         {"kind": "refit_failed", "reason": "was ended by signal 9", "of": "image encoder"},
         *2 * [{"kind": "fit", "online_episodes": 25}],  # the second is of a restart
         {"kind": "checkpoint_failed", "reason": "disk is full"},
+        {"kind": "reward_fit", "version": "4567", "classifier": {"threshold": 0.9, "reached": False}},
     ]
     with log.open("a") as file:
         file.writelines(json.dumps({"t": 2e9, **row}) + "\n" for row in rows)
@@ -165,6 +166,7 @@ def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> 
         for part in (first, last, "30no longer trusted (haste, 0123): <it> was", "30reward model not fitted again")
     ]
     assert words == sorted(words)
+    assert told.count("its success classifier has not the wanted precision: it refuses nothing") == 1
     assert "checkpoint not written: disk is full" in text[text.index("Safety and faults") :]
 
 

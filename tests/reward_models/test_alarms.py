@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reward_models.alarms import AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
+from reward_models.alarms import AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance, way_of_swings
 
 FRAMES = 40
-NORMAL = Normal(spread=0.05, distance=0.3, fastest=30)
+NORMAL = Normal(spread=0.05, distance=0.3, way=1.0, fastest=30)
 CONFIG = AlarmConfig()
 
 
@@ -59,6 +59,7 @@ def test_what_the_demonstrations_are_is_normal() -> None:
     ]  # fmt: skip
     normal = Normal.of(demos)
     assert normal.fastest == 30
+    assert normal.way == 1.0
     assert normal.spread == pytest.approx(0.99, abs=0.02)
     assert normal.distance == pytest.approx(1.98, abs=0.04)
 
@@ -126,9 +127,34 @@ def test_going_up_and_down_for_the_sake_of_it_ends_trust() -> None:
     assert kinds([farm, evidence(), farm]) == ["cycling"]
 
 
-def test_flicker_around_nothing_is_no_farm() -> None:
-    flicker = evidence(progress=np.tile([0.0, 0.02], FRAMES // 2), claimed_at=None)
-    assert kinds([flicker] * 5) == []
+@pytest.mark.parametrize(
+    "progress",
+    [
+        np.tile([0.0, 0.02], 150),
+        np.linspace(0, 0.2, 150) + 0.01 * np.random.default_rng(0).normal(size=150),
+        np.linspace(0, 1, 300) + 0.02 * np.random.default_rng(1).normal(size=300),
+        np.r_[np.linspace(0, 0.8, 60), 0.8 + 0.04 * np.sin(np.arange(240) * 2 * np.pi / 8)],
+    ],
+    ids=["around nothing", "low", "long", "to and fro over the socket"],
+)
+def test_noise_and_a_search_at_the_goal_are_no_farm_however_long(progress: np.ndarray) -> None:
+    assert kinds([evidence(progress=progress, claimed_at=None)] * 5) == []
+
+
+def test_of_noise_no_swing_is_counted_and_every_swing_counts_its_length() -> None:
+    up_and_down = np.r_[np.linspace(0, 0.9, 30), np.linspace(0.9, 0.3, 20), np.linspace(0.3, 0.9, 20)]
+    assert way_of_swings(up_and_down) == pytest.approx(2.1 / 0.9)
+    jitter = 0.005 * np.random.default_rng(0).normal(size=len(up_and_down))
+    assert way_of_swings(up_and_down + jitter) == pytest.approx(2.1 / 0.9, abs=0.1)
+    assert way_of_swings(np.full(9, np.nan)) == 0.0
+
+
+def test_a_task_that_goes_up_and_down_is_no_farm_where_its_demonstrations_do() -> None:
+    farm = np.r_[np.tile(np.r_[np.linspace(0.2, 0.8, 8), np.linspace(0.8, 0.2, 8)], 5), np.linspace(0.2, 0.9, 8)]
+    shown = evidence(progress=farm, claimed_at=None)
+    assert kinds([shown] * 2) == ["cycling"]
+    watch = Watch(CONFIG, Normal.of([shown, shown, evidence()]))
+    assert [watch.add(shown) for _ in range(5)] == [()] * 5
 
 
 def test_success_faster_than_anyone_ends_trust() -> None:

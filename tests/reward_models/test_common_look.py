@@ -106,6 +106,21 @@ def test_of_few_successes_nothing_is_known() -> None:
     assert len(CommonLook.of(ends(range(FEWEST)), THUMBNAILS).columns)
 
 
+def test_what_one_more_success_contradicts_is_no_longer_compared_and_the_rest_stays(look: CommonLook) -> None:
+    one = ends(range(40, 41))[0]
+    assert len(look.with_few([one]).columns) == len(look.columns)
+    picture(one)[:, 5:, 1:7] = (0.0, 2.0, 2.0)  # the block has another colour now
+    less = look.with_few([one])
+    assert 0 < len(less.columns) < len(look.columns)
+    assert not look.fits(one).any()
+    assert less.fits(one).all()
+    bare = one.copy()
+    picture(bare)[:, 1:5, 3:5] = (-1.0, -1.0, -1.0)  # the hand alone
+    assert not less.fits(bare).any()
+    nothing = CommonLook.of([], ())
+    assert nothing.with_few([one]) is nothing
+
+
 def test_without_thumbnails_every_frame_fits() -> None:
     look = CommonLook.of(ends(range(8)), ())
     assert look.fits(np.concatenate(ends(range(8))) + 100.0).all()

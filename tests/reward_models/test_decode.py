@@ -137,6 +137,11 @@ def test_held_back_progress_follows_where_it_is_trusted_and_stands_where_it_is_n
     assert hold_back(phi, np.zeros(len(phi))).tolist() == [phi[0]] * len(phi)
 
 
+def test_members_that_differ_little_hold_nothing_back_where_little_is_done() -> None:
+    phi = np.array([0.8, 0.8, 0.02, 0.02, 0.02])
+    assert gated(phi, np.full(5, 0.02), alpha=20.0)[-1] == pytest.approx(0.02, abs=0.01)
+
+
 @given(curves)
 def test_the_gate_freezes_progress_while_members_contradict_each_other(phi: np.ndarray) -> None:
     half = len(phi) // 2

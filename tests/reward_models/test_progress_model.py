@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from reward_models.decode import hop_between
+from reward_models.decode import gated, hop_between
 from reward_models.live import PROGRESS
 from reward_models.metrics import mean_voc, voc
 from reward_models.progress.clips import ScoredEpisode
-from reward_models.progress.fit import FitReport, fit
+from reward_models.progress.fit import FitReport, fit, without_ruled_out
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
 from robot_stack.types.errors import RewardError
@@ -304,6 +304,14 @@ def test_a_hand_without_its_part_makes_no_progress_and_is_never_done(holding: Pr
         assert (holding.score(lost.frames, len(lost.frames) - 1).progress == 0).all()
 
 
+def test_a_gate_follows_when_the_part_is_lost(holding: ProgressModel) -> None:
+    lost = pictured(42, lost_at=0.7).frames
+    scores = holding.score(lost)
+    held = gated(scores.progress, scores.spread, alpha=20.0)
+    assert held.max() > 0.5
+    assert held[-1] == 0.0
+
+
 def test_before_a_covered_camera_progress_may_stand_and_nothing_is_done(holding: ProgressModel) -> None:
     frames = pictured(40).frames
     dark = frames.copy()
@@ -322,6 +330,38 @@ def test_failures_with_a_lost_part_do_not_make_a_model_doubt_successes(holding: 
     for seed in range(40, 44):
         assert again.score(pictured(seed).frames).success[-1] > 0.5
         assert not again.score(pictured(seed, lost_at=0.5).frames).success.any()
+
+
+def test_a_success_that_was_missed_and_that_nobody_judged_is_not_learned_as_a_failure(fitted: Fitted) -> None:
+    missed = [replace(episode(200 + i), success=False) for i in range(3)]
+
+    def surest(*more: ScoredEpisode) -> list[float]:
+        model, _ = fit([*episodes(10, 4), *more], QUICK, text=TEXT, seed=0)
+        return [float(model.score(episode(seed).frames).success.max()) for seed in range(50, 56)]
+
+    before = [float(fitted[0].score(episode(seed).frames).success.max()) for seed in range(50, 56)]
+    assert np.mean(surest(*missed)) < np.mean(before) - 0.1, "an operator's word counts"
+    assert np.mean(surest(*(replace(e, judged=False) for e in missed))) > np.mean(before) - 0.05
+
+
+def test_from_an_episode_that_nobody_judged_it_is_learned_what_does_not_look_finished(fitted: Fitted) -> None:
+    model, _ = fitted
+    failed, missed = (replace(e, success=False, judged=False) for e in (episode(100, success=False), episode(200)))
+    assert not without_ruled_out(model, failed).ruled_out.any()  # type: ignore[union-attr]
+    assert without_ruled_out(model, replace(missed, judged=True)).ruled_out.sum() == 0  # type: ignore[union-attr]
+    ruled_out = without_ruled_out(model, missed).ruled_out
+    assert ruled_out is not None
+    assert ruled_out[-1]
+    assert not ruled_out[: len(ruled_out) // 4].any()
+
+
+def test_an_adapted_model_still_knows_a_hand_without_its_part(holding: ProgressModel) -> None:
+    adapted, _ = fit([pictured(70)], HELD, text=TEXT, seed=0, start=holding)
+    assert min(len(adapted.always.columns), len(adapted.finished.columns)) > 0.8 * len(holding.always.columns)
+    for seed in range(40, 44):
+        assert adapted.score(pictured(seed).frames).success[-1] > 0.5
+        lost = adapted.score(pictured(seed, lost_at=0.5).frames)
+        assert (lost.success[-1], lost.progress[-1]) == (0.0, 0.0)
 
 
 def test_members_read_no_thumbnail(holding: ProgressModel) -> None:

@@ -75,10 +75,12 @@ class FitJob:
         """
         models: dict[str, TaskModel] = {}
         told: dict[str, FitReport] = {}
+        held_out: list[str] = []
         for task_id, task in self.tasks.items():
             models[task_id], report, judged = fitting.fit_reward(
                 task.episodes, self.settings, text=task.text, seed=self.seed, on_step=on_step
             )
+            held_out += report.held_out
             told[task_id] = FitReport(
                 version=report.version,
                 voc_heldout=report.voc_heldout,
@@ -97,7 +99,7 @@ class FitJob:
         if others:
             model = ModelPerTask(models, {name: task.told for name, task in self.tasks.items()}, self.column)
         fitting.save_reward(RunPaths(self.folder).reward(model.version), model)
-        return Fit(version=model.version, told=told)
+        return Fit(version=model.version, told=told, held_out=tuple(held_out))
 
     def to_bytes(self) -> bytes:
         """Write the job as a line of JSON and then the arrays of its episodes."""
@@ -109,7 +111,12 @@ class FitJob:
                 known = {"frames": episode.frames, "progress": episode.progress}
                 own = {f"{len(arrays)}.{name}": value for name, value in known.items() if value is not None}
                 arrays |= {name: np.ascontiguousarray(value) for name, value in own.items()}
-                plain = {"success": episode.success, "done_frames": episode.done_frames, "refused": episode.refused}
+                plain = {
+                    "success": episode.success,
+                    "judged": episode.judged,
+                    "done_frames": episode.done_frames,
+                    "refused": episode.refused,
+                }
                 places = {
                     "stage_starts": episode.stage_starts,
                     "thumbnails": episode.thumbnails,
@@ -159,10 +166,17 @@ class FitJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A model that was fitted and written: its version, and what is known of it by task id."""
+    """A model that was fitted and written.
+
+    Attributes:
+        version: Its name.
+        told: What is known of it, by task id.
+        held_out: Successes of all tasks that were held out.
+    """
 
     version: str
     told: Mapping[str, FitReport]
+    held_out: tuple[str, ...]
 
 
 def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
@@ -172,7 +186,8 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
         Stopped, FitError, StoreError, RuntimeError: See `elsewhere.fit_elsewhere`.
     """
     answer = elsewhere.fit_elsewhere(OWN, job.to_bytes(), stopping, of="reward model")
-    return Fit(version=answer["version"], told={name: FitReport(**told) for name, told in answer["told"].items()})
+    told = {name: FitReport(**said) for name, said in answer["told"].items()}
+    return Fit(version=answer["version"], told=told, held_out=tuple(answer["held_out"]))
 
 
 if __name__ == "__main__":

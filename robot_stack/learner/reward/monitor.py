@@ -7,7 +7,8 @@ task is not on another that takes turns with it: each is watched by itself, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -129,6 +130,8 @@ def _tells(account: EpisodeAccount) -> bool:
 class RewardMonitor:
     """A monitor of a run's active reward model, which ends trust in it on an alarm.
 
+    It judges a version by what that version says of an episode, whichever was in use when the episode was recorded.
+
     Args:
         config: When trust ends.
         thresholds: By task id, the probability of success that counts as done.
@@ -160,27 +163,33 @@ class RewardMonitor:
         self._watches: dict[str, Watch] = {}
         self._known: dict[str, list[str]] = {}
         self._seen: set[str] = set()
-        self._version = ""
+        self._model: RewardNetwork | None = None
+        self._one_at_a_time = threading.Lock()
         self.lost = False
 
-    def renew(self, model: RewardNetwork, known: Sequence[str]) -> None:
-        """Watch a version from here on that has become active and was fitted on the `known` episodes.
+    def renew(self, model: RewardNetwork, known: Sequence[str], ended: Collection[str]) -> None:
+        """Watch a version from here on that has become active.
 
         It is trusted unless it fails its canaries, or is the very version that trust was lost in: a fit from which
         nothing was learned, such as that of a formula.
+
+        Args:
+            model: The version.
+            known: Episodes that it was fitted on.
+            ended: Those that had ended when its fit began; it is judged by the others.
         """
-        as_before = self.lost and model.version == self._version
-        self._version = model.version
-        known = [name for name in known if self._scorer.holds(name)]
+        with self._one_at_a_time:
+            self._renew(model, known, ended)
+
+    def _renew(self, model: RewardNetwork, known: Sequence[str], ended: Collection[str]) -> None:
+        as_before = self.lost and self._model is not None and model.version == self._model.version
+        self._model = model
         self._watches, self._known = {}, {}
-        demos: list[str] = []
-        for task_id in self._thresholds:
-            same = [name for name in known if self._statistics.episodes[name].header.task_id == task_id]
-            if same:
-                demos += self._watch(task_id, same)
-        self._seen = {a.header.episode_id for a in self._statistics.accounts if a.end is not None}
+        for task_id, own in self._by_task(known).items():
+            self._watch(task_id, own)
+        self._seen = set(ended)
         self.lost = False
-        alarm = None if as_before else self._canary(model, demos)
+        alarm = None if as_before else self.canary(model, known)
         if as_before or alarm is not None:
             self.lose(*([] if alarm is None else [alarm]))
             return
@@ -188,7 +197,18 @@ class RewardMonitor:
         self._shape(True)
 
     def consider(self) -> bool:
-        """Check the model on the episodes that have been judged since; True if that ended trust."""
+        """Check the model on the episodes that have been judged since; True if that ended trust.
+
+        While another version is taken up, it waits for the next call.
+        """
+        if not self._one_at_a_time.acquire(blocking=False):
+            return False
+        try:
+            return self._consider()
+        finally:
+            self._one_at_a_time.release()
+
+    def _consider(self) -> bool:
         if not self._watches or self.lost:
             return False
         online = [a for a in self._statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
@@ -217,38 +237,57 @@ class RewardMonitor:
         self._scorer.trusted = False
         self._shape(False)
         for alarm in alarms:
-            self._log(self._scorer.version, alarm)
+            self._log("" if self._model is None else self._model.version, alarm)
 
-    def _watch(self, task_id: str, known: list[str]) -> list[str]:
-        """Begin to watch one task, given the known episodes of it; returns those that say what is usual there."""
-        demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known] or known
+    def _by_task(self, known: Sequence[str]) -> dict[str, list[str]]:
+        """Return the known episodes whose frames are here by task id, of each task that has some."""
+        found: dict[str, list[str]] = {}
+        for task_id in self._thresholds:
+            own = [name for name in known if self._statistics.episodes[name].header.task_id == task_id]
+            found[task_id] = [name for name in own if self._scorer.holds(name)]
+        return {task_id: own for task_id, own in found.items() if own}
+
+    def _usual(self, known: Sequence[str]) -> list[str]:
+        """Return the known episodes of a task that say what is usual there: its demonstrations, if there are some."""
+        demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known]
+        return demos or list(known)
+
+    def _watch(self, task_id: str, known: list[str]) -> None:
+        """Begin to watch one task, given the known episodes of it."""
+        demos = self._usual(known)
         others = {name: [other for other in demos if other != name] or [name] for name in demos}
         normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
         for account in self._statistics.ended(EpisodeKind.ONLINE):
             if account.header.task_id == task_id and account.success and not self._statistics.again(account):
                 normal = normal.with_success(account.steps, confirmed=account.confirmed, haste=self._config.haste)
         self._watches[task_id], self._known[task_id] = Watch(self._config, normal), known
-        return demos
 
     def _evidence(self, account: EpisodeAccount, known: Sequence[str]) -> EpisodeEvidence:
+        assert self._model is not None
         episode_id = account.header.episode_id
-        scores = self._scorer.whole(episode_id)
-        inputs = self._scorer.standardised(episode_id)
-        trained = np.concatenate([self._scorer.standardised(name) for name in known])
+        inputs = self._scorer.inputs(episode_id)
+        scores = self._model.score(inputs)
+        trained = np.concatenate([self._model.standardised(self._scorer.inputs(name)) for name in known])
         return EpisodeEvidence(
             name=episode_id,
             progress=scores.progress,
             spread=scores.spread,
-            distance=nearest_distance(inputs, trained),
-            claimed_at=self._scorer.declared_at.get(episode_id),
-            refused=account.refused,
+            distance=nearest_distance(self._model.standardised(inputs), trained),
+            claimed_at=self._scorer.claimed_at(episode_id, scores.success),
+            refused=account.verdicts.get(LabelSource.OPERATOR) is Verdict.FAILURE,
             confirmed=account.confirmed,
             again=self._statistics.again(account),
             lacking=scores.lacking,
         )
 
-    def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
-        """Score the start of each demonstration, held for its whole length; an alarm if too many count as success."""
+    def canary(self, model: RewardNetwork, known: Sequence[str]) -> Alarm | None:
+        """Score the start of each demonstration, held for its whole length; an alarm if too many count as success.
+
+        Args:
+            model: Any version.
+            known: Episodes that it was fitted on.
+        """
+        demos = [name for own in self._by_task(known).values() for name in self._usual(own)]
         false = []
         for name in demos:
             inputs = self._scorer.inputs(name)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -48,9 +48,10 @@ SHARE = {Further.FIRST: 0.0, Further.SECOND: 1.0, Further.SAME: 0.5}
 
 
 class Known(NamedTuple):
-    """The episodes that a model was fitted on, and how many of online training had ended."""
+    """The episodes that a model was fitted on, all that had ended by then, and the number of online ones."""
 
     episodes: tuple[str, ...]
+    ended: frozenset[str]
     online: int
 
 
@@ -109,9 +110,9 @@ class Refitter:
         """
         if self._failure is not None:
             raise self._failure
+        self._monitor.consider()
         if self.runs:
             return
-        self._monitor.consider()
         online = len(self._statistics.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
         if online < self._retry_at or not (due or self._monitor.lost):
@@ -135,31 +136,54 @@ class Refitter:
     def _refit(self, count: int) -> None:
         try:
             job, known = self._job()
-            self._use(fit_elsewhere(job, self._stopping), known)
+            fit = fit_elsewhere(job, self._stopping)
+            model = self._written(fit.version)
+            if self._worse(model, fit.held_out, known):
+                return
+            self._use(fit, model, known)
         except fitting.Stopped:
             return
         except (FitError, StoreError) as error:  # of labels taken back, a fit that was killed, or a disk that refuses
-            log.warning("the reward model in use goes on, it was not fitted again: %s", error)
-            self._metrics.log(RefitFailedRow(reason=str(error)))
-            self._fitted_at = self.completed_at
+            self._keep("not_fitted", str(error))
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
         else:
             self.completed_at = count
 
+    def _worse(self, model: RewardNetwork, held_out: Sequence[str], known: Known) -> bool:
+        """Return whether the version in use is better than a new one, and goes on; without trust it is not."""
+        if not self._scorer.version or self._monitor.lost:
+            return False
+        alarm = self._monitor.canary(model, known.episodes)
+        if alarm is not None:
+            self._keep("canary", f"version {model.version} {alarm.words}")
+            return True
+        before, after = self._scorer.declares(held_out), self._scorer.declares(held_out, model)
+        if after < before:
+            words = f"version {model.version} declares {after} of the {len(held_out)} successes held out, must declare"
+            self._keep("worse", f"{words} the {before} that the version in use does")
+        return after < before
+
+    def _keep(self, why: Literal["not_fitted", "canary", "worse"], reason: str) -> None:
+        """Go on with the version in use, and log why; another fit follows after some episodes."""
+        log.warning("the reward model in use goes on, it was not fitted again: %s", reason)
+        self._metrics.log(RefitFailedRow(reason=reason, why=why))
+        self._fitted_at = self.completed_at
+
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on the episodes known now, score all of them, and make the new version the active one."""
         job, known = self._job()
-        self._use(job.fit(on_step), known)
+        fit = job.fit(on_step)
+        self._use(fit, self._written(fit.version), known)
         self._fitted_at = self.completed_at = max((count for count in REFIT_AT if count <= known.online), default=0)
 
     def _job(self) -> tuple[FitJob, Known]:
         """Return the fit on the episodes known now, and which these are."""
-        accounts = self._accounts()
+        known = self._known()
+        accounts = [self._statistics.episodes[name] for name in known.episodes]
         marked: dict[str, list[StageMark]] = defaultdict(list)
         for mark in self._marks():
             marked[mark.episode_id].append(mark)
-        online = len(self._statistics.ended(EpisodeKind.ONLINE))
         preferences = tuple(self._preferences())
         tasks = {}
         for turn in self._task.turns:
@@ -176,15 +200,18 @@ class Refitter:
             folder=self._folder,
             tasks=tasks,
             column=0 if told_by is None else self._spec.part(told_by).start - self._spec.proprio_size,
-            settings=self._settings.for_refit() if online else self._settings,
+            settings=self._settings.for_refit() if known.online else self._settings,
             seed=self._seed,
         )
-        return job, Known(tuple(a.header.episode_id for a in accounts), online)
+        return job, known
 
-    def _use(self, fit: Fit, known: Known) -> None:
+    def _use(self, fit: Fit, model: RewardNetwork, known: Known) -> None:
         """Score every episode by a fitted model, make it the active one, and log what is known of it."""
-        self._switch_to(self._written(fit.version), set(), known.episodes)
+        self._switch_to(model, set(), known)
         first, *_ = told = dict(fit.told)
+        for task_id, report in told.items():
+            if report.classifier_unsure:
+                log.warning("success classifier of task %s has not the wanted precision, it refuses nothing", task_id)
         said = asdict(told.pop(first)) | {"version": fit.version}
         self._metrics.log(RewardFitRow(**said, others=told, online_episodes=known.online))
 
@@ -232,6 +259,7 @@ class Refitter:
         return ScoredEpisode(
             frames=frames,
             success=account.success,
+            judged=LabelSource.OPERATOR in account.verdicts or (account.end is not None and account.end.terminal),
             done_frames=self._done_frames(account),
             refused=account.refused,
             progress=self._progress(account.header.episode_id) if account.success else None,
@@ -248,16 +276,22 @@ class Refitter:
             return ()
         return stage_starts(counting(marks), frames, len(self._task.stages) or None)
 
-    def _accounts(self) -> list[EpisodeAccount]:
-        """Return the accounts to fit on, demonstrations first: the held-out episodes are taken from the front.
+    def _known(self) -> Known:
+        """Return the episodes to fit on, demonstrations first: the held-out episodes are taken from the front.
 
         Then by name: after a restart the accounts are in another order, and the model must not depend on it.
         """
-        accounts = [a for a in self._statistics.accounts if a.end is not None and self._known(a)]
-        return sorted(accounts, key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
+        ended = [a for a in self._statistics.accounts if a.end is not None]
+        taught = [a for a in ended if self._teaches(a)]
+        taught.sort(key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
+        return Known(
+            episodes=tuple(a.header.episode_id for a in taught),
+            ended=frozenset(a.header.episode_id for a in ended),
+            online=sum(a.header.kind is EpisodeKind.ONLINE for a in ended),
+        )
 
-    def _known(self, account: EpisodeAccount) -> bool:
-        """Return whether an outcome can be trained on: a good demonstration, an operator's verdict, a plain failure."""
+    def _teaches(self, account: EpisodeAccount) -> bool:
+        """Return whether an episode can be trained on: a good demonstration, an operator's verdict, no success."""
         if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
             return False
         if account.header.kind is EpisodeKind.EVAL:
@@ -266,14 +300,14 @@ class Refitter:
             return account.success
         return LabelSource.OPERATOR in account.verdicts or not account.success
 
-    def _switch_to(self, model: RewardNetwork, scored: set[str], known: Sequence[str]) -> None:
+    def _switch_to(self, model: RewardNetwork, scored: set[str], known: Known) -> None:
         """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
         for _ in range(2):
             ended = [a.header.episode_id for a in self._statistics.accounts if a.end is not None]
             for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
-        self._monitor.renew(model, known)
+        self._monitor.renew(model, known.episodes, known.ended)
 
     def _progress(self, episode_id: str) -> np.ndarray | None:
         return (
@@ -298,8 +332,7 @@ class Refitter:
         path = RunPaths(self._folder).reward(version)
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
-        known = [a.header.episode_id for a in self._accounts()]
-        self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), known)
+        self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), self._known())
         if not trusted:
             self._monitor.lose()
         self._fitted_at = self.completed_at = completed_at

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from reward_models.decode import gated
-from reward_models.progress.model import FrameScores
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.reward.success import Rule
 from robot_stack.types.reward import EpisodeScores, LiveScore
@@ -24,7 +23,6 @@ class Scorer:
 
     Attributes:
         trusted: Whether the model may declare success.
-        declared_at: Episode -> frame at which it did.
     """
 
     def __init__(self, make_rule: Callable[[], Rule], *, gate: float = 0.0) -> None:
@@ -39,7 +37,6 @@ class Scorer:
         self._dropped = 0
         self._news = threading.Condition()
         self.trusted = True
-        self.declared_at: dict[str, int] = {}
 
     @property
     def version(self) -> str:
@@ -70,15 +67,25 @@ class Scorer:
         """Return the proprio of an episode so far, (T, P)."""
         return self._proprio[episode_id]
 
-    def standardised(self, episode_id: str) -> np.ndarray:
-        """Return the inputs of an episode so far as the active model standardises them, (T, D)."""
-        assert self._model is not None
-        return self._model.standardised(self._inputs[episode_id])
+    def claimed_at(self, episode_id: str, success: np.ndarray) -> int | None:
+        """Return the frame at which a model would declare success in an episode, None if it would not.
 
-    def whole(self, episode_id: str) -> FrameScores:
-        """Score an episode so far by the active model, with the disagreement of its members."""
-        assert self._model is not None
-        return self._model.score(self._inputs[episode_id])
+        Args:
+            episode_id: Of an episode whose frames are here.
+            success: What the model says of them, shape (T,).
+        """
+        rule = self._make_rule()
+        for t, (p, proprio) in enumerate(zip(success, self._proprio[episode_id], strict=True)):
+            if rule.update(float(p), proprio):
+                return t
+        return None
+
+    def declares(self, episode_ids: Sequence[str], model: RewardNetwork | None = None) -> int:
+        """Return in how many whole episodes a model would declare success, by default the active one."""
+        model = self._model if model is None else model
+        assert model is not None
+        found = (self.claimed_at(name, model.score(self._inputs[name]).success) for name in episode_ids)
+        return sum(frame is not None for frame in found)
 
     def score_live(self, episode_id: str) -> None:
         """Score the frames that came since the last call and tell the readers."""
@@ -92,8 +99,6 @@ class Scorer:
         fresh = []
         for i, (phi, p) in enumerate(zip(progress, success, strict=True)):
             declared = rule.update(float(p) if self.trusted else np.nan, self._proprio[episode_id][start + i])
-            if declared:
-                self.declared_at.setdefault(episode_id, start + i)
             fresh.append(
                 LiveScore(
                     episode_id=episode_id,
