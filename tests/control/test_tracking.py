@@ -24,6 +24,7 @@ WIDE = SafetyLimits(
     box_max_m=(3.0, 3.0, 3.0),
     tilt_cone_rad=3.0,
     max_acceleration_m_s2=5.0,
+    braking_m_s2=5.0,
     max_jerk_m_s3=300,
 )
 

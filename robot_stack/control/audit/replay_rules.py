@@ -17,6 +17,8 @@ from robot_stack.types.command import MOVING_MODES, Mode, Source
 
 SOURCES = {Mode.POLICY: (Source.POLICY, Source.HOLD), Mode.HUMAN: (Source.HUMAN, Source.IDLE, Source.HOLD)}
 """Whose motion a mode may execute; in every other mode nobody's."""
+BRAKING = (int(Source.HOLD), int(Source.IDLE))
+"""Sources of which an arm comes to rest."""
 HALVES = (("", slice(0, 3)), ("rotation_", slice(3, 6)))
 ZERO = 1e-9
 ROUNDED = 1e-5
@@ -59,7 +61,8 @@ def speed(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violat
 def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
     """Yield ticks whose twist differs from the one before by more than the largest acceleration allows.
 
-    After a gap the arm starts from rest. At the hard force it must let go at once: those ticks are exempt.
+    Where nobody drives or the hand rests, by more than the brakes do. After a gap the arm starts from rest. At the hard
+    force it must let go at once: those ticks are exempt.
     """
     dt_s = np.diff(log.stamp_ns) / 1e9
     gap = dt_s > limits.output_timeout_s
@@ -69,11 +72,14 @@ def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator
     hard[log.stated] = _hard(log.force_n, limits) | _hard(log.heard_force_n, limits)
     judged = (dt_s > 0.0) & ~hard[1:]
     changes = (log.twist[1:] - start) / np.where(judged, dt_s, np.inf)[:, None]
-    rates = (limits.max_acceleration_m_s2, limits.max_rotation_acceleration_rad_s2)
-    for (prefix, half), rate in zip(HALVES, rates):
-        sizes = np.linalg.norm(changes[:, half], axis=1)
-        for index in np.flatnonzero(sizes > rate * (1.0 + slack)):
-            text = f"{prefix}acceleration is {sizes[index]:.3f}, must be at most {rate}"
+    brakes = np.isin(log.source[1:], BRAKING)
+    for (prefix, half), largest, braking in (
+        (HALVES[0], limits.max_acceleration_m_s2, limits.braking_m_s2),
+        (HALVES[1], limits.max_rotation_acceleration_rad_s2, limits.rotation_braking_rad_s2),
+    ):
+        sizes, rates = np.linalg.norm(changes[:, half], axis=1), np.where(brakes, braking, largest)
+        for index in np.flatnonzero(sizes > rates * (1.0 + slack)):
+            text = f"{prefix}acceleration is {sizes[index]:.3f}, must be at most {rates[index]}"
             yield _at(log, index + 1, f"{prefix}acceleration", text)
 
 
@@ -237,7 +243,7 @@ def _moves(log: LogArrays) -> np.ndarray:
 def _ramp_ns(limits: SafetyLimits, slack: float) -> int:
     """Return the time to brake from the highest speed, plus three ticks, in ns."""
     ramp_s = max(
-        limits.max_speed_m_s / limits.max_acceleration_m_s2,
-        limits.max_rotation_speed_rad_s / limits.max_rotation_acceleration_rad_s2,
+        limits.max_speed_m_s / limits.braking_m_s2,
+        limits.max_rotation_speed_rad_s / limits.rotation_braking_rad_s2,
     )
     return math.ceil((ramp_s + 0.03) * (1.0 + slack) * 1e9)

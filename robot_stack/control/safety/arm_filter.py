@@ -127,7 +127,8 @@ class ArmFilter:
         holding = intent.source is Source.HOLD
         if holding:
             wanted = self._retract(state, mode, now_ns)
-        twist, clamped = self._motion.shape(wanted, state, age_s, dt_s, brake=holding)
+        brake = holding or intent.source is Source.IDLE
+        twist, clamped = self._motion.shape(wanted, state, age_s, dt_s, brake=brake)
         if holding:
             clamped = ()
         for name in clamped:

@@ -85,8 +85,9 @@ class MotionShaper:
             state: Newest state; without one, only braking is possible.
             age_s: Its age; where the arm is by now is carried forward by that much.
             dt_s: Since the previous tick.
-            brake: The arm shall stop, by the shortest way: without the jerk limit, and straight towards `wanted`. From
-                within the bounds that ends within them: it takes a quarter of the room that the approach leaves.
+            brake: The arm shall stop, by the shortest way: with the limits' braking, without the jerk limit, and
+                straight towards `wanted`. From within the bounds that ends within them: it takes at most a quarter of
+                the room that the approach leaves.
 
         Returns:
             The twist to execute and the limits that changed it.
@@ -103,14 +104,17 @@ class MotionShaper:
         bounded, too_fast = self._slow(softened)
         if too_fast and not self._fits(bounded, state, age_s):  # its halves were not shortened alike
             bounded = softened * self._share(softened)
-        shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
         jerked = not brake
         if dt_s <= 0.0:
             shaped = self.last
-        elif not brake and not self._fits(shaped, state, age_s):
-            shaped, jerked = self._step(bounded, dt_s, jerk=False), False
+        elif brake:
+            shaped = self._braked(bounded, dt_s)
+        else:
+            shaped = self._step(bounded, dt_s, jerk=True)
             if not self._fits(shaped, state, age_s):
-                shaped = self._turned(bounded, state, age_s, dt_s)
+                shaped, jerked = self._step(bounded, dt_s, jerk=False), False
+                if not self._fits(shaped, state, age_s):
+                    shaped = self._turned(bounded, state, age_s, dt_s)
         names = [*clamped, *too_fast]
         if _differ(shaped, bounded):
             names.append(Clamp.JERK if jerked else Clamp.ACCELERATION)
@@ -219,6 +223,15 @@ class MotionShaper:
         ]
         # Behind a moving target the jerk limit can overshoot; projecting on the speed ball never adds acceleration.
         return self._slow(np.concatenate(stepped))[0]
+
+    def _braked(self, target: np.ndarray, dt_s: float) -> np.ndarray:
+        limits, last = self._limits, self.last
+        return np.concatenate(
+            [
+                limit_acceleration(target[:3], last[:3], limits.braking_m_s2, dt_s),
+                limit_acceleration(target[3:], last[3:], limits.rotation_braking_rad_s2, dt_s),
+            ]
+        )
 
     def _fits(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> bool:
         return not self._within(twist, state, age_s)[1]
