@@ -46,6 +46,10 @@ class SafetyConfig(Section):
     """From here on, motion into the contact is scaled down."""
     hard_force_n: Annotated[float, Field(gt=0, le=150)]
     """From here on, the robot holds until an operator resumes."""
+    soft_torque_nm: Annotated[float, Field(gt=0, le=25)]
+    """From here on, rotation into the contact is scaled down."""
+    hard_torque_nm: Annotated[float, Field(gt=0, le=50)]
+    """From here on, the robot holds until an operator resumes."""
     policy_timeout_s: Annotated[float, Field(gt=0, le=0.5)]
     """Age of a policy command at which the robot holds."""
     teleop_timeout_s: Annotated[float, Field(gt=0, le=0.5)]
@@ -75,6 +79,16 @@ class SafetyConfig(Section):
         if soft_n is not None and hard_n <= soft_n:
             raise ValueError(f"hard_force_n is {hard_n}, must be above soft_force_n ({soft_n}); correct one of them")
         return hard_n
+
+    @field_validator("hard_torque_nm")
+    @classmethod
+    def _above_soft_torque(cls, hard_nm: float, info: ValidationInfo) -> float:
+        soft_nm = info.data.get("soft_torque_nm")
+        if soft_nm is not None and hard_nm <= soft_nm:
+            raise ValueError(
+                f"hard_torque_nm is {hard_nm}, must be above soft_torque_nm ({soft_nm}); correct one of them"
+            )
+        return hard_nm
 
     @field_validator("rate_hz")
     @classmethod
@@ -119,6 +133,8 @@ Limit = Literal[
     "joint_range_share",
     "soft_force_n",
     "hard_force_n",
+    "soft_torque_nm",
+    "hard_torque_nm",
     "policy_timeout_s",
     "teleop_timeout_s",
     "state_timeout_s",

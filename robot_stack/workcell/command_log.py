@@ -30,7 +30,7 @@ from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
 
 FORMAT = 3
-"""3: limits have brakes; 2: faults have a kind."""
+"""3: limits have brakes and torques; 2: faults have a kind."""
 DIGITS = 7
 """Kept after the point: a tenth of a micrometre, and all that a label's float32 holds."""
 ARRIVAL_NS = 20_000_000

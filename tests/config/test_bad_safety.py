@@ -39,7 +39,7 @@ def refusal(root: Path, *overrides: str) -> list[str]:
         ("tasks/peg_insert.yaml", "sim:\n", "safety: {braking_m_s2: 0.1}\nsim:\n", "braking_m_s2"),
         (SAFETY, "joint_range_share: 0.97", "joint_range_share: 1.1", "joint_range_share: input should be less than"),
         ("tasks/peg_insert.yaml", "sim:\n", "safety: {joint_range_share: 0.99}\nsim:\n",
-         "input should be at most 0.97, the limit at mine/safety/table.yaml:20"),
+         "input should be at most 0.97, the limit at mine/safety/table.yaml:22"),
         ("cells/sim.yaml", "model: sim_wrist", "model: sim_wrsit",
          f"mine/cells/sim.yaml:5:18: cameras.wrist.model: input should be one of {CAMERAS} in "),
         ("cells/sim.yaml", "dds_domain: 0", "teleop_silence_s: 0\ndds_domain: 0",

@@ -19,7 +19,8 @@ SOURCES = {Mode.POLICY: (Source.POLICY, Source.HOLD), Mode.HUMAN: (Source.HUMAN,
 """Whose motion a mode may execute; in every other mode nobody's."""
 BRAKING = (int(Source.HOLD), int(Source.IDLE))
 """Sources of which an arm comes to rest."""
-HALVES = (("", slice(0, 3)), ("rotation_", slice(3, 6)))
+LINEAR, ANGULAR = slice(0, 3), slice(3, 6)
+HALVES = (("", LINEAR), ("rotation_", ANGULAR))
 ZERO = 1e-9
 ROUNDED = 1e-5
 """What a recorded pose and a float32 twist may make of a velocity of zero along an axis, m/s or rad/s."""
@@ -61,15 +62,16 @@ def speed(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violat
 def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
     """Yield ticks whose twist differs from the one before by more than the largest acceleration allows.
 
-    Where nobody drives or the hand rests, by more than the brakes do. After a gap the arm starts from rest. At the hard
-    force it must let go at once: those ticks are exempt.
+    Where nobody drives or the hand rests, by more than the brakes do. After a gap the arm starts from rest. At a hard
+    contact it must let go at once: those ticks are exempt.
     """
     dt_s = np.diff(log.stamp_ns) / 1e9
     gap = dt_s > limits.output_timeout_s
     start = np.where(gap[:, None], 0.0, log.twist[:-1])
     dt_s = np.where(gap, RESTART_S, dt_s)
     hard = np.zeros(len(log.stamp_ns), np.bool_)
-    hard[log.stated] = _hard(log.force_n, limits) | _hard(log.heard_force_n, limits)
+    for half, most in ((LINEAR, limits.hard_force_n), (ANGULAR, limits.hard_torque_nm)):
+        hard[log.stated] |= (_size(log.wrench, half) >= most) | (_size(log.heard_wrench, half) >= most)
     judged = (dt_s > 0.0) & ~hard[1:]
     changes = (log.twist[1:] - start) / np.where(judged, dt_s, np.inf)[:, None]
     brakes = np.isin(log.source[1:], BRAKING)
@@ -124,11 +126,14 @@ def tilt(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violati
 
 def force(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
     """Yield ticks that push into a contact at the hard force, by the newest state and by the newest one heard."""
-    size = np.linalg.norm(log.force_n, axis=1)
-    push = _push(log, log.force_n)
-    pushes = np.minimum(push, _push(log, log.heard_force_n)) > slack * limits.max_speed_m_s
-    for row in np.flatnonzero(pushes & _hard(log.force_n, limits) & _hard(log.heard_force_n, limits)):
-        yield _at(log, log.stated[row], "force", f"pushes with {push[row]:.4f} m/s against {size[row]:.0f} N")
+    for row, push, size in _pushes(log, LINEAR, limits.hard_force_n, slack * limits.max_speed_m_s):
+        yield _at(log, log.stated[row], "force", f"pushes with {push:.4f} m/s against {size:.0f} N")
+
+
+def torque(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """Yield ticks that turn into a contact at the hard torque, by the newest state and by the newest one heard."""
+    for row, turn, size in _pushes(log, ANGULAR, limits.hard_torque_nm, slack * limits.max_rotation_speed_rad_s):
+        yield _at(log, log.stated[row], "torque", f"turns with {turn:.4f} rad/s against {size:.0f} Nm")
 
 
 def joints(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
@@ -211,6 +216,7 @@ RULES: tuple[Rule, ...] = (
     workspace,
     tilt,
     force,
+    torque,
     joints,
     standstill,
     source,
@@ -224,15 +230,22 @@ def _at(log: LogArrays, index: SupportsInt, rule: str, text: str) -> Violation:
     return Violation(index=int(index), stamp_ns=int(log.stamp_ns[int(index)]), rule=rule, text=text)
 
 
-def _hard(force_n: np.ndarray, limits: SafetyLimits) -> np.ndarray:
-    """Return for each tick with a state whether the contact is at the hard force, shape (M,)."""
-    return np.asarray(np.linalg.norm(force_n, axis=1) >= limits.hard_force_n)
+def _size(wrench: np.ndarray, half: slice) -> np.ndarray:
+    """Return the size of the force or the torque of wrenches (M, 6), shape (M,)."""
+    return np.asarray(np.linalg.norm(wrench[:, half], axis=1))
 
 
-def _push(log: LogArrays, force_n: np.ndarray) -> np.ndarray:
-    """Return for each tick with a state the speed into that force (M, 3), m/s, shape (M,)."""
-    along = np.sum(log.twist[log.stated, :3] * force_n, axis=1)
-    return np.asarray(-along / np.maximum(np.linalg.norm(force_n, axis=1), ZERO))
+def _pushes(log: LogArrays, half: slice, hard: float, slack: float) -> Iterator[tuple[int, float, float]]:
+    """Yield the ticks with a state that move into a load from `hard` on, with the speed into it and its size."""
+    loads = (log.wrench, log.heard_wrench)
+    sizes = [_size(load, half) for load in loads]
+    speeds = [
+        -np.sum(log.twist[log.stated, half] * load[:, half], axis=1) / np.maximum(size, ZERO)
+        for load, size in zip(loads, sizes)
+    ]
+    into = (np.minimum(*speeds) > slack) & (np.minimum(*sizes) >= hard)
+    for row in np.flatnonzero(into):
+        yield int(row), float(speeds[0][row]), float(sizes[0][row])
 
 
 def _moves(log: LogArrays) -> np.ndarray:

@@ -55,7 +55,7 @@ def strays(log: LogArrays) -> Iterator[tuple[int, str]]:
 
 def _free(log: LogArrays, driven: np.ndarray) -> np.ndarray:
     """Return for each tick with a state whether it touches nothing, shape (M,)."""
-    force_n = log.rotation.apply(log.force_n)
+    force_n = log.rotation.apply(log.wrench[:, :3])
     rest_n = np.median(force_n[~driven], axis=0) if not driven.all() else np.zeros(3)
     apart_n = np.linalg.norm(force_n - rest_n, axis=1)
     return np.asarray((np.linalg.norm(force_n, axis=1) < CONTACT_N) | (apart_n < APART_N))

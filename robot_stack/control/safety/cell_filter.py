@@ -334,7 +334,7 @@ class SafetyFilter:
 
     def _unfit(self, now_ns: int) -> Refusal | None:
         """Say why an operator may not arm or resume now."""
-        unfit = (self._of_arms(judge) for judge in (ArmFilter.too_much_force, ArmFilter.joint_beyond, ArmFilter.inside))
+        unfit = (self._of_arms(judge) for judge in (ArmFilter.hard_contact, ArmFilter.joint_beyond, ArmFilter.inside))
         return next((refusal for refusal in unfit if refusal), None) or self.warning(now_ns)
 
     def _watch(self, now_ns: int) -> None:
@@ -346,8 +346,8 @@ class SafetyFilter:
             return
         for name, arm in self._arms.items():
             state = self._arbiter.states[name]
-            if arm.too_much_force(state):
-                hit = arm.hit(state, now_ns)
+            hit = arm.hit(state, now_ns)
+            if hit:
                 self.hold(replace(hit, text=self._arbiter.called(name) + hit.text))
         unfit = (
             self._of_arms(ArmFilter.joint_beyond)

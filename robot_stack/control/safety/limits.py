@@ -42,6 +42,8 @@ class SafetyLimits:
         joint_range_share: Share of each joint's range, around its middle, beyond which nothing moves further out.
         soft_force_n: From here on, motion into the contact is scaled down.
         hard_force_n: From here on, the arm holds until an operator resumes.
+        soft_torque_nm: From here on, rotation into the contact is scaled down.
+        hard_torque_nm: From here on, the arm holds until an operator resumes.
         policy_timeout_s: Age of the newest policy command after which the arm holds.
         teleop_timeout_s: Age of the newest teleop sample after which, if the human is in control, the arm holds.
         state_timeout_s: Age of the robot state after which the arm holds.
@@ -70,6 +72,8 @@ class SafetyLimits:
     joint_range_share: float = 1.0
     soft_force_n: float = 15.0
     hard_force_n: float = 35.0
+    soft_torque_nm: float = 3.0
+    hard_torque_nm: float = 8.0
     policy_timeout_s: float = 0.15
     teleop_timeout_s: float = 0.15
     state_timeout_s: float = 0.1
@@ -88,6 +92,10 @@ class SafetyLimits:
                 mistakes.append(f"box on {axis} is {low} to {high}, must be finite and rising")
         if not self.soft_force_n < self.hard_force_n:
             mistakes.append(f"soft_force_n is {self.soft_force_n}, must be below hard_force_n {self.hard_force_n}")
+        if not self.soft_torque_nm < self.hard_torque_nm:
+            mistakes.append(
+                f"soft_torque_nm is {self.soft_torque_nm}, must be below hard_torque_nm {self.hard_torque_nm}"
+            )
         mistakes += [_wrong_joint(joint) for joint in self.joints]
         if self.yaw_zero_xyzw is not None and not abs(math.hypot(*self.yaw_zero_xyzw) - 1.0) <= 1e-6:
             mistakes.append(f"yaw_zero_xyzw is {self.yaw_zero_xyzw}, must be a quaternion of length 1")
