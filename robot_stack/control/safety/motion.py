@@ -172,11 +172,12 @@ class MotionShaper:
             (slice(0, 3), limits.soft_force_n, limits.hard_force_n, Clamp.FORCE),
             (slice(3, 6), limits.soft_torque_nm, limits.hard_torque_nm, Clamp.TORQUE),
         ):
-            load = state.wrench[half]
-            softened[half] = soften_push(twist[half], load, soft, hard)
-            if _differ(softened[half], twist[half]):
+            moving, load = twist[half], state.wrench[half]
+            left = soften_push(moving, load, soft, hard)
+            if _differ(left, moving):
                 names.append(name)
-                share = min(share, max(0.0, float(softened[half] @ load) / float(twist[half] @ load)))
+                softened[half] = left
+                share = min(share, max(0.0, float(left @ load) / float(moving @ load)))
         if not names:
             return twist, names
         return (softened if self._fits(softened, state, age_s) else twist * share), names
