@@ -43,6 +43,8 @@ FIXED = {
     ("cell", "downstream_timeout_s"): "edit the cell file",
     ("robot", "joints"): "edit the robot file",
     ("robots", "joints"): "edit the robot file",
+    ("safety", "braking_m_s2"): "edit the safety file",
+    ("safety", "rotation_braking_rad_s2"): "edit the safety file",
     ("task", "safety"): "set safety.<limit>, which can only be made tighter, or edit the task file",
 }
 """Part and key of limits that only a file can hold."""

@@ -1,4 +1,4 @@
-"""The model of safety/*.yaml: every limit, below a hard cap. Tasks only tighten them.
+"""The model of safety/*.yaml: every limit, below a hard cap. Tasks only tighten them, and never the brakes.
 
 None but the yaw range has a default.
 """
@@ -6,7 +6,7 @@ None but the yaw range has a default.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -31,6 +31,10 @@ class SafetyConfig(Section):
     """TCP jerk."""
     max_rotation_jerk_rad_s3: Annotated[float, Field(gt=0, le=3000)]
     """TCP rotation jerk."""
+    braking_m_s2: Annotated[float, Field(gt=0, le=10)]
+    """How hard a HOLD, a STOP and a released deadman brake. Nothing makes it gentler while a cell runs."""
+    rotation_braking_rad_s2: Annotated[float, Field(gt=0, le=30)]
+    """The same for rotation."""
     tilt_cone_rad: Annotated[float, Field(gt=0, le=math.pi)]
     """Largest angle between the tool's axis and straight down."""
     yaw_range_rad: Annotated[float, Field(gt=0, le=4 * math.pi)] = 4 * math.pi
@@ -41,6 +45,10 @@ class SafetyConfig(Section):
     soft_force_n: Annotated[float, Field(gt=0, le=100)]
     """From here on, motion into the contact is scaled down."""
     hard_force_n: Annotated[float, Field(gt=0, le=150)]
+    """From here on, the robot holds until an operator resumes."""
+    soft_torque_nm: Annotated[float, Field(gt=0, le=25)]
+    """From here on, rotation into the contact is scaled down."""
+    hard_torque_nm: Annotated[float, Field(gt=0, le=50)]
     """From here on, the robot holds until an operator resumes."""
     policy_timeout_s: Annotated[float, Field(gt=0, le=0.5)]
     """Age of a policy command at which the robot holds."""
@@ -55,6 +63,15 @@ class SafetyConfig(Section):
     rate_hz: Annotated[float, Field(ge=50, le=1000)]
     """How often the filter decides."""
 
+    @field_validator("braking_m_s2", "rotation_braking_rad_s2")
+    @classmethod
+    def _strong_enough(cls, braking: float, info: ValidationInfo) -> float:
+        assert info.field_name is not None
+        mistake = weak_brake(info.field_name, {**info.data, info.field_name: braking})
+        if mistake:
+            raise ValueError(mistake)
+        return braking
+
     @field_validator("hard_force_n")
     @classmethod
     def _above_soft(cls, hard_n: float, info: ValidationInfo) -> float:
@@ -62,6 +79,16 @@ class SafetyConfig(Section):
         if soft_n is not None and hard_n <= soft_n:
             raise ValueError(f"hard_force_n is {hard_n}, must be above soft_force_n ({soft_n}); correct one of them")
         return hard_n
+
+    @field_validator("hard_torque_nm")
+    @classmethod
+    def _above_soft_torque(cls, hard_nm: float, info: ValidationInfo) -> float:
+        soft_nm = info.data.get("soft_torque_nm")
+        if soft_nm is not None and hard_nm <= soft_nm:
+            raise ValueError(
+                f"hard_torque_nm is {hard_nm}, must be above soft_torque_nm ({soft_nm}); correct one of them"
+            )
+        return hard_nm
 
     @field_validator("rate_hz")
     @classmethod
@@ -72,6 +99,26 @@ class SafetyConfig(Section):
                 f"rate_hz is {rate_hz}, must give two commands within output_timeout_s ({timeout_s} s); raise it"
             )
         return rate_hz
+
+
+STOP_S = 0.15
+"""A HOLD, a STOP and a released deadman bring an arm from its highest speed to rest within this: long before the robot
+process passes no motion of theirs any more."""
+BRAKES = {
+    "braking_m_s2": ("max_speed_m_s", "max_acceleration_m_s2"),
+    "rotation_braking_rad_s2": ("max_rotation_speed_rad_s", "max_rotation_acceleration_rad_s2"),
+}
+"""What brakes -> the speed that it ends, and the acceleration that it must not be below."""
+
+
+def weak_brake(name: str, limits: Mapping[str, float]) -> str:
+    """Return why one of `BRAKES` is too weak beside the other limits, those that are there, or ""."""
+    speed, acceleration = (limits.get(other) for other in BRAKES[name])
+    short, strong = (0.0 if speed is None else speed / STOP_S), (acceleration or 0.0)
+    if limits[name] >= max(short, strong):
+        return ""
+    needed = f"to stop from {BRAKES[name][0]} ({speed}) within {STOP_S} s" if short >= strong else BRAKES[name][1]
+    return f"{name} is {limits[name]}, must be at least {max(short, strong):.4g}, {needed}; raise it"
 
 
 Limit = Literal[
@@ -86,6 +133,8 @@ Limit = Literal[
     "joint_range_share",
     "soft_force_n",
     "hard_force_n",
+    "soft_torque_nm",
+    "hard_torque_nm",
     "policy_timeout_s",
     "teleop_timeout_s",
     "state_timeout_s",
@@ -93,9 +142,12 @@ Limit = Literal[
     "retract_m_s",
 ]
 LIMITS: tuple[str, ...] = get_args(Limit)
-"""The limits a task can tighten: all of them. `rate_hz` is no limit."""
+"""The limits a task can tighten: all but `BRAKES`, whose least counts. `rate_hz` is no limit."""
 CAPS: dict[str, float] = {
-    name: mark.le for name in LIMITS for mark in SafetyConfig.model_fields[name].metadata if hasattr(mark, "le")
+    name: mark.le
+    for name in (*LIMITS, *BRAKES)
+    for mark in SafetyConfig.model_fields[name].metadata
+    if hasattr(mark, "le")
 }
 """Largest value of each limit, as the model declares it."""
 

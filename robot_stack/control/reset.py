@@ -21,6 +21,8 @@ from robot_stack.types.robot import RobotState
 ARRIVED_M, ARRIVED_RAD = 0.002, 0.02
 OVER_M = 0.005
 """So near the line above the goal, the arm goes down."""
+ASIDE_M = 0.02
+"""So far off its leg, below the way across or beside the way down, an arm was moved by others: it rises anew."""
 GAIN_PER_S = 3.0
 """Speed wanted per distance left."""
 
@@ -123,7 +125,7 @@ class JointResetMotion:
 
 
 class ResetMotion:
-    """A motion to a goal pose of the TCP: up, across, down."""
+    """A motion to a goal pose of the TCP: up, across, down; and up again where an operator has moved it meanwhile."""
 
     def __init__(self, goal: Pose, settings: ResetSettings) -> None:
         self._goal = goal
@@ -135,7 +137,8 @@ class ResetMotion:
         """Return the twist wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
         position = state.T_base_tcp.position_m
         goal = self._goal.position_m
-        if self._height_m is None:
+        if self._height_m is None or self._moved_away(position, goal, self._height_m):
+            self.leg = Leg.RISE
             beside = float(np.linalg.norm((goal - position)[:2])) > OVER_M
             rise = self._settings.clearance_m if beside else 0.0
             self._height_m = max(float(position[2]), float(goal[2])) + rise
@@ -150,6 +153,12 @@ class ResetMotion:
             ]
         )
         return rotate_twist(base, state.T_base_tcp.matrix.T)
+
+    def _moved_away(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> bool:
+        """Return whether the arm is where this leg does not lead: going on would be a diagonal."""
+        if self.leg is Leg.CROSS:
+            return height_m - float(position[2]) > ASIDE_M
+        return self.leg is Leg.DESCEND and float(np.linalg.norm((goal - position)[:2])) > ASIDE_M
 
     def _way_left(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> np.ndarray:
         """Return the way left on this leg, shape (3,), m, base frame; go on to the next leg where this one is done."""

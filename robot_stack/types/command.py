@@ -52,6 +52,7 @@ class Clamp(StrEnum):
     JOINTS = "joints"
     CLEARANCE = "clearance"
     YAW = "yaw"
+    TORQUE = "torque"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,7 @@ class RefusalKind(StrEnum):
     MOVING = "moving"
     """The arm must stand still first."""
     FORCE = "force"
+    TORQUE = "torque"
     JOINT_RANGE = "joint range"
     OUTSIDE = "outside"
     """A part of the arm is where none may be."""

@@ -29,8 +29,8 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
 
-FORMAT = 2
-"""2: faults have a kind."""
+FORMAT = 3
+"""3: limits have brakes and torques; 2: faults have a kind."""
 DIGITS = 7
 """Kept after the point: a tenth of a micrometre, and all that a label's float32 holds."""
 ARRIVAL_NS = 20_000_000

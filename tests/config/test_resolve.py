@@ -36,7 +36,7 @@ def test_mistakes_in_different_files_are_reported_together(root: Path, edit: Edi
         ["mine/cells/sim.yaml:9:9", "teleop"],
         ["mine/robots/fr3.yaml:4:10", "backend"],
         ["mine/runs/peg_insert.yaml:5:6", "sed"],
-        ["mine/safety/table.yaml:11:15", "hard_force_n"],
+        ["mine/safety/table.yaml:13:15", "hard_force_n"],
         ["mine/tasks/peg_insert.yaml:22:21", "success.gate.tcp_pose.min"],
     ]
 
@@ -97,7 +97,7 @@ def test_a_task_makes_limits_tighter(root: Path, edit: Edit) -> None:
     assert resolved.safety.max_speed_m_s == 0.15
     origins = {key: origin for key, _, origin in resolved.values()}
     assert origins["safety.max_speed_m_s"] == "mine/tasks/peg_insert.yaml:24"
-    assert origins["safety.soft_force_n"] == "mine/safety/table.yaml:10"
+    assert origins["safety.soft_force_n"] == "mine/safety/table.yaml:12"
 
 
 def test_a_task_that_loosens_a_limit_is_refused_with_both_values_and_both_places(root: Path, edit: Edit) -> None:
@@ -105,7 +105,7 @@ def test_a_task_that_loosens_a_limit_is_refused_with_both_values_and_both_places
     (line,) = refusal(root)
     assert line.startswith(
         "mine/tasks/peg_insert.yaml:24:24: safety.hard_force_n: "
-        "input should be at most 35, the limit at mine/safety/table.yaml:11:15 (got 36);"
+        "input should be at most 35, the limit at mine/safety/table.yaml:13:15 (got 36);"
     )
 
 
@@ -129,7 +129,14 @@ def test_a_limit_that_is_no_positive_number_is_refused_from_the_command_line(val
 
 
 @pytest.mark.parametrize(
-    "override", ["cell.workspace.max_m=[1, 1, 1]", "task.safety={}", "robot.joints=[]", "task.safety.soft_force_n=1"]
+    "override",
+    [
+        "cell.workspace.max_m=[1, 1, 1]",
+        "task.safety={}",
+        "robot.joints=[]",
+        "task.safety.soft_force_n=1",
+        "safety.braking_m_s2=1",
+    ],
 )
 def test_limits_that_only_a_file_can_hold_are_refused_from_the_command_line(override: str, root: Path) -> None:
     assert any("cannot be set on the command line" in line for line in refusal(root, override))

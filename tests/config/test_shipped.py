@@ -15,7 +15,7 @@ from robot_stack.cli import show
 from robot_stack.config.files.library import KINDS, config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_run
-from robot_stack.config.safety import CAPS, LIMITS, SafetyConfig
+from robot_stack.config.safety import BRAKES, CAPS, LIMITS, SafetyConfig
 from robot_stack.config.schema import MODELS, schema_texts, write_schemas
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.errors import ConfigError
@@ -62,15 +62,15 @@ def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
 
 
 def test_every_safety_value_but_the_rate_is_a_limit_and_only_the_yaw_range_may_be_left_out() -> None:
-    assert set(LIMITS) == set(SafetyConfig.model_fields) - {"rate_hz"}
+    assert set(LIMITS) == set(SafetyConfig.model_fields) - {"rate_hz", *BRAKES}
     optional = [name for name, field in SafetyConfig.model_fields.items() if not field.is_required()]
     assert optional == ["yaw_range_rad"]
 
 
 def test_the_safety_filter_refuses_what_the_schema_forbids() -> None:
     properties = SafetyConfig.model_json_schema()["properties"]
-    assert {name: properties[name]["maximum"] for name in LIMITS} == CAPS
-    for name in set(LIMITS) - {"soft_force_n"}:
+    assert {name: properties[name]["maximum"] for name in (*LIMITS, *BRAKES)} == CAPS
+    for name in set(CAPS) - {"soft_force_n"}:
         with pytest.raises(ConfigError, match=f"{name} is"):
             SafetyLimits(box_min_m=(0.0, 0.0, 0.0), box_max_m=(1.0, 1.0, 1.0), **{name: 1.01 * CAPS[name]})
 
@@ -81,7 +81,7 @@ def test_show_prints_each_value_with_its_origin(capsys: pytest.CaptureFixture[st
     assert next(line for line in lines if line.startswith("run.seed")).split() == [
         "run.seed:", "5", "#", "--set", "seed=5"
     ]  # fmt: skip
-    assert any(line.startswith("safety.soft_force_n: 15.0 ") and line.endswith("table.yaml:10") for line in lines)
+    assert any(line.startswith("safety.soft_force_n: 15.0 ") and line.endswith("table.yaml:12") for line in lines)
     assert any(line.startswith("robot.joints.6: ") and line.endswith("fr3.yaml:14") for line in lines)
     assert lines[-1].startswith("Next: robot-stack ")
 

@@ -123,6 +123,22 @@ def test_an_unanswered_question_is_asked_again_and_after_a_while_it_is_a_missing
     assert handshake.fault(PATIENCE_NS) is None
 
 
+def test_controllers_are_asked_for_again_each_second_and_one_that_was_stopped_holds() -> None:
+    handshake = Handshake([UNITS, LOADED], 0)
+    assert handshake.due(0) == [UNITS, LOADED]
+    handshake.answered(UNITS, "speed_units", 0)
+    handshake.answered(LOADED, ("a", "b"), 0)
+    asked = [now_ns for now_ns in range(0, 5 * S, S // 100) if handshake.due(now_ns) == [LOADED]]
+    assert len(asked) == 5
+    assert handshake.fault(5 * S) is None  # while no answer comes the last one counts
+    assert handshake.due(6 * S) == [LOADED]
+    handshake.answered(LOADED, ("a", "freedrive"), 6 * S)
+    assert handshake.fault(6 * S).kind is FaultKind.CONTRADICTION
+    assert handshake.due(7 * S) == [LOADED]
+    handshake.answered(LOADED, ("a", "b"), 7 * S)
+    assert handshake.fault(7 * S) is None
+
+
 def test_a_contradiction_stays_until_another_answer_agrees() -> None:
     handshake = Handshake([UNITS, SCALE], 0)
     handshake.due(0)

@@ -116,7 +116,7 @@ def test_tilt_and_turn_end_within_a_hundredth_of_their_limit_however_late_the_st
     axis: str, late_ticks: int
 ) -> None:
     rates = {"max_rotation_acceleration_rad_s2": 20.0, "max_rotation_jerk_rad_s3": 1000.0}
-    limits = replace(LIMITS, **rates, tilt_cone_rad=0.35, yaw_range_rad=1.5)
+    limits = replace(LIMITS, **rates, rotation_braking_rad_s2=20.0, tilt_cone_rad=0.35, yaw_range_rad=1.5)
     shaper, states, turn_rad = MotionShaper(limits), [replace(Rig().state(), stamp_ns=0)], 0.0
     for tick in range(300):
         seen = states[max(0, tick - late_ticks)]

@@ -128,6 +128,14 @@ def test_pushing_on_at_the_hard_force_is_found_and_letting_go_is_not():
     assert "force" not in rules(log)
 
 
+def test_turning_on_at_the_hard_torque_is_found_and_letting_go_is_not():
+    log = with_state(good_log(), range(30, 40), wrench=np.array([0, 0, 0, 0, 0, -9.0]))
+    assert "torque" in rules(log)
+    for index in range(30, 40):
+        tampered(log, index, motion=twist(x=0.1, rz=-0.01))
+    assert "torque" not in rules(log)
+
+
 def test_a_decision_that_a_force_had_not_reached_yet_is_no_push_and_one_that_it_had_is():
     log = with_state(good_log(), range(30, 40), wrench=np.array([-40.0, 0, 0, 0, 0, 0]))
     untouched = good_log()[29].state

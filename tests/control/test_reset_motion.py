@@ -80,6 +80,33 @@ def test_the_arm_is_above_both_ends_while_it_moves_sideways() -> None:
             assert pose.position_m[2] > 0.15 + SETTINGS.clearance_m - 2 * OVER_M
 
 
+@pytest.mark.parametrize("leg", [Leg.CROSS, Leg.DESCEND])
+def test_an_arm_that_an_operator_has_set_down_beside_rises_again(leg: Leg) -> None:
+    rig, goal = Rig(), goal_at(0.12, -0.1, 0.04)
+    motion = ResetMotion(goal, SETTINGS)
+
+    def follow() -> bool:
+        wanted = motion.twist(rig.state())
+        if wanted is not None:
+            rig.move(wanted)
+        return wanted is not None
+
+    while motion.leg is not leg:
+        assert follow()
+    for _ in range(20):
+        assert follow()
+    aside_m = rig.pose.position_m + np.array([-0.1, 0.1, 0.0])
+    aside_m[2] = 0.03
+    rig.pose = Pose.from_rotation(aside_m, DOWN)
+    for _ in range(3000):
+        position_m = rig.pose.position_m
+        beside = min(np.linalg.norm((position_m - end)[:2]) for end in (aside_m, goal.position_m))
+        assert beside < 2 * OVER_M or position_m[2] > 0.04 + SETTINGS.clearance_m - 2 * OVER_M
+        if not follow():
+            break
+    assert np.linalg.norm(rig.pose.position_m - goal.position_m) < ARRIVED_M
+
+
 def test_a_goal_right_below_needs_no_rise() -> None:
     way = drive(Rig(), goal_at(0.0, 0.0, 0.1))
     assert way is not None

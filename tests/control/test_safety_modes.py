@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robot_stack.types.command import Mode, Source
+from robot_stack.types.command import Clamp, Mode, Source
 from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
 from tests.control.filter_rig import LIMITS, MS, TICK_NS, Rig, twist
 
@@ -325,6 +325,36 @@ def test_hard_force_holds_takes_the_push_out_at_once_and_needs_a_person():
     assert decision.mode is Mode.HOLD
     assert decision.command.twist[0] == pytest.approx(0.0, abs=1e-12)
     assert "40 N" in str(rig.filter.resume(rig.now_ns))
+    rig.wrench = np.zeros(6)
+    assert rig.run(0.5)[-1].mode is Mode.HOLD
+    assert rig.filter.resume(rig.now_ns) is None
+
+
+@pytest.mark.parametrize(("torque_nm", "turn"), [(2.9, 0.3), (5.5, 0.15), (7.5, 0.03)])
+def test_soft_torque_scales_the_turn_into_it_and_lets_the_rest_be(torque_nm: float, turn: float):
+    rig = driving()
+    rig.policy = twist(x=0.1, rx=0.1, rz=0.3)
+    rig.wrench = np.array([0, 0, 0, 0, 0, -torque_nm])
+    turned = rig.run(0.6)[-1]
+    np.testing.assert_allclose(turned.command.twist, twist(x=0.1, rx=0.1, rz=turn), atol=1e-6)
+    assert turned.clamped == ((Clamp.TORQUE,) if torque_nm > 3.0 else ())
+    rig.policy = twist(rz=-0.3)
+    np.testing.assert_allclose(rig.run(0.6)[-1].command.twist, twist(rz=-0.3), atol=1e-6)
+
+
+def test_hard_torque_holds_takes_the_turn_out_at_once_and_needs_an_operator():
+    rig = driving()
+    rig.policy = twist(rz=0.3)
+    rig.run(0.5)
+    rig.wrench = np.array([0, 0, 0, 0, 0, -60.0])
+    decision = rig.tick()
+    assert decision.mode is Mode.HOLD
+    assert decision.reason is not None
+    assert decision.reason.kind is RefusalKind.TORQUE
+    assert str(decision.reason) == "contact torque 60.0 Nm (limit 8); free the arm, resume"
+    assert decision.command.twist[5] == pytest.approx(0.0, abs=1e-12)
+    refused = rig.filter.resume(rig.now_ns)
+    assert str(refused) == "contact torque is 60.0 Nm, must be below 8 Nm; free the arm"
     rig.wrench = np.zeros(6)
     assert rig.run(0.5)[-1].mode is Mode.HOLD
     assert rig.filter.resume(rig.now_ns) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.limits import TIGHTENABLE, SafetyLimits, tightened
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.reason import Refusal, RefusalKind
 from tests.control.filter_rig import LIMITS, Rig, twist
 from tests.examples import examples
 
@@ -33,7 +35,10 @@ def test_every_limit_can_be_made_tighter_and_set_back(name: str):
     assert tightened(LIMITS, half, {name: getattr(LIMITS, name)}) == LIMITS
 
 
-@pytest.mark.parametrize("name", ["policy_timeout_s", "output_timeout_s", "box_min_m", "no_such_limit"])
+@pytest.mark.parametrize(
+    "name",
+    ["braking_m_s2", "rotation_braking_rad_s2", "policy_timeout_s", "output_timeout_s", "box_min_m", "no_such_limit"],
+)
 def test_what_the_start_fixed_stays(name: str):
     with pytest.raises(ConfigError, match=f"{name} is fixed while the process runs"):
         tightened(LIMITS, LIMITS, {name: 0.01})
@@ -57,6 +62,48 @@ def test_a_limit_changes_only_at_rest_and_then_holds():
     assert rig.filter.start(rig.now_ns) is None
     assert rig.run(0.5)[-1].command.twist[0] == pytest.approx(0.03)
     assert check_log(rig.log[begin:], slower) == []
+
+
+GENTLE = {
+    "max_acceleration_m_s2": 0.1,
+    "max_rotation_acceleration_rad_s2": 0.4,
+    "max_jerk_m_s3": 1.0,
+    "max_rotation_jerk_rad_s3": 4.0,
+}
+
+
+@pytest.mark.parametrize("end", ["stop", "hold", "release"])
+def test_a_gentle_acceleration_stops_as_soon_as_any(end: str):
+    rig = Rig(LIMITS)
+    gentle = tightened(LIMITS, LIMITS, GENTLE)
+    assert rig.filter.limit({"arm": gentle}) is None
+    rig.armed(policy_expected=False)
+    rig.hand, rig.deadman = twist(x=0.5, rz=1.0), True
+    before = rig.run(1.5)[-1].command.twist
+    assert before[0] > 0.03
+    assert before[5] > 0.12
+    asked = Refusal(kind=RefusalKind.KEY, text="asked")
+    if end == "stop":
+        rig.filter.stop(asked, who="test")
+    elif end == "hold":
+        rig.filter.hold(asked)
+    rig.deadman = False
+    decisions = rig.run(0.15)
+    assert not decisions[-1].command.twist.any()
+    assert check_log(rig.log, gentle) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"braking_m_s2": 1.0}, r"braking_m_s2 is 1\.0, must be at least 2\.5, max_acceleration_m_s2; raise it"),
+        ({"max_speed_m_s": 0.9}, r"must be at least 6, to stop from max_speed_m_s \(0\.9\) within 0\.15 s; raise it"),
+        ({"max_rotation_speed_rad_s": 3.0}, r"rotation_braking_rad_s2 is 10\.0, must be at least 20, to stop from"),
+    ],
+)
+def test_brakes_must_stop_the_arm_in_time(changes: dict[str, float], text: str):
+    with pytest.raises(ConfigError, match=text):
+        replace(LIMITS, **changes)
 
 
 @pytest.mark.long

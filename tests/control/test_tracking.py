@@ -24,6 +24,7 @@ WIDE = SafetyLimits(
     box_max_m=(3.0, 3.0, 3.0),
     tilt_cone_rad=3.0,
     max_acceleration_m_s2=5.0,
+    braking_m_s2=5.0,
     max_jerk_m_s3=300,
 )
 
@@ -113,6 +114,69 @@ def test_a_stuck_joint_in_a_contact_is_no_fault():
     assert rig.held_after_s(1.0) == float("inf")
 
 
+PAYLOAD = np.array([0.0, 0.0, 9.0, 0.0, 0.0, 0.0])
+"""What a sensor shows that nobody told of the gripper: its weight, in the frame of a tool that points down."""
+
+
+@pytest.mark.parametrize("name", [*FAULTS, "stuck"])
+@pytest.mark.parametrize("newtons", [4.0, 9.0])
+def test_a_force_that_was_there_before_the_motion_explains_nothing(name: str, newtons: float):
+    rig = StrayRig(FAULTS.get(name, lambda motion: motion))
+    rig.frozen, rig.wrench = name == "stuck", PAYLOAD * newtons / 9.0
+    assert started(rig, MOTIONS.get(name, twist(x=0.1))).held_after_s() <= 0.5
+    assert rig.filter.reason.kind is RefusalKind.TRACKING
+
+
+@pytest.mark.parametrize("push", [twist(z=-5.0), twist(z=5.0), twist(x=4.0)])
+def test_a_contact_counts_on_top_of_what_the_arm_feels_at_rest(push: np.ndarray):
+    rig = StrayRig()
+    rig.wrench = PAYLOAD
+    started(rig, twist(z=0.05))
+    rig.run(0.3)
+    rig.frozen, rig.wrench = True, PAYLOAD + push
+    assert rig.held_after_s(1.0) == float("inf")
+
+
+def test_a_contact_may_bend_the_way_but_never_lengthen_it():
+    rig = started(StrayRig(), twist(x=0.1, z=0.1))
+    rig.run(0.3)
+    rig.wrench, rig.bend = np.array([0, 0, -5.0, 0, 0, 0]), lambda motion: -0.5 * motion
+    assert rig.held_after_s(1.0) == float("inf")
+    rig.bend = lambda motion: 2.5 * motion
+    assert rig.held_after_s() <= 0.3
+    assert "too far" in rig.filter.reason.text
+
+
+def test_what_the_arm_feels_at_rest_is_learned_while_it_stands_only():
+    rig = started(StrayRig(), np.zeros(6))
+    rig.run(0.1)
+    rig.wrench = PAYLOAD
+    rig.policy = twist(x=0.005)
+    rig.run(2.0)
+    rig.frozen, rig.policy = True, twist(x=0.1)
+    assert rig.held_after_s(1.0) == float("inf")  # what came while it moved is a contact
+    rig.frozen, rig.policy = False, np.zeros(6)
+    rig.run(30.0)
+    rig.frozen, rig.policy = True, twist(x=0.1)
+    assert rig.held_after_s(1.0) <= 0.4
+
+
+@pytest.mark.parametrize(("wrench", "told"), [(np.zeros(6), False), (PAYLOAD * 0.3, False), (PAYLOAD, True)])
+def test_an_arm_that_feels_a_force_while_it_stands_is_told_of_before_arming(wrench: np.ndarray, told: bool):
+    rig = StrayRig()
+    rig.wrench = wrench
+    rig.run(0.2)
+    said = rig.filter.felt_at_rest()
+    assert (said is not None) == told
+    if said is not None:
+        assert str(said) == (
+            "arm feels 9 N while it stands, must be below 3 N unless it touches something; set the payload of its tool "
+            "and zero its force sensor, by the robot's own means"
+        )
+    assert rig.filter.arm(rig.now_ns) is None
+    assert rig.filter.felt_at_rest() is None  # between episodes it may stand in a contact
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("lag_ms", [0, 50, 100, 150])
 @pytest.mark.parametrize("share", [0.2, 0.7, 1.0, 1.2])
@@ -147,9 +211,13 @@ def test_noise_and_rounding_of_encoders_are_honest(seed: int):
     assert rig.filter.mode is Mode.POLICY, rig.filter.reason
 
 
+@pytest.mark.parametrize("wrench", [np.zeros(6), PAYLOAD], ids=["", "payload"])
 @pytest.mark.parametrize("name", [*FAULTS, "stuck"])
-def test_the_log_alone_proves_what_strayed(name: str):
-    rig = started(StrayRig(FAULTS.get(name, lambda motion: motion)), MOTIONS.get(name, twist(x=0.1)))
+def test_the_log_alone_proves_what_strayed(name: str, wrench: np.ndarray):
+    rig = StrayRig(FAULTS.get(name, lambda motion: motion))
+    rig.wrench = wrench
+    rig.run(0.5)
+    started(rig, MOTIONS.get(name, twist(x=0.1)))
     for monitor in rig.filter._tracking.values():
         monitor.fault = lambda now_ns: None  # type: ignore[method-assign] # a filter that does not look
     if name == "stuck":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,13 @@ def test_an_ill_robot_is_named(rate_hz, age_ms, x, fault, level, words) -> None:
         filled(streams.Stream(), rate_hz=rate_hz, age_ms=age_ms), state(x), fault, RUN, ARM, LOGS
     )
     assert [each.level for each in found if words in each.text] == [level], found
+
+
+def test_a_force_at_standstill_is_a_warning_with_its_remedy() -> None:
+    pushed = replace(state(), wrench=np.array([0.0, 0.0, 9.0, 0.0, 0.0, 0.0]))
+    found = streams.judge_state(filled(streams.Stream(), rate_hz=100), pushed, None, RUN, ARM, LOGS)
+    assert [(each.check, each.level) for each in found if each.level is not Level.OK] == [("force", Level.WARN)]
+    assert "feels 9 N while it stands, must be below 3 N unless it touches something; set the payload" in found[-1].text
 
 
 def test_a_slow_robot_is_still_somewhere() -> None:

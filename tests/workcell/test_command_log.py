@@ -125,11 +125,11 @@ def test_a_log_whose_writer_was_killed_is_read_up_to_there(tmp_path: Path) -> No
     ("content", "words"),
     [
         (b"no gzip", "is unreadable"),
-        (gzip.compress(b'{"format": 99}\n', mtime=0), "is no command log of format 2"),
+        (gzip.compress(b'{"format": 99}\n', mtime=0), "is no command log of format 3"),
         (gzip.compress(b"", mtime=0), "is no command log"),
-        (gzip.compress(b'{"format": 2, "arm": "a"}\n["d", 1]\n["a", 1, [0,0,0,0,0,0]]\n', mtime=0), ":2 is damaged"),
-        (gzip.compress(b'{"format": 2, "arm": "a"}\n["x", 1, 2]\n', mtime=0), ":2 is damaged"),
-        (gzip.compress(b'{"format": 2, "arm": "a"}\n', mtime=0), "holds no limits"),
+        (gzip.compress(b'{"format": 3, "arm": "a"}\n["d", 1]\n["a", 1, [0,0,0,0,0,0]]\n', mtime=0), ":2 is damaged"),
+        (gzip.compress(b'{"format": 3, "arm": "a"}\n["x", 1, 2]\n', mtime=0), ":2 is damaged"),
+        (gzip.compress(b'{"format": 3, "arm": "a"}\n', mtime=0), "holds no limits"),
     ],
 )
 def test_what_is_no_log_is_refused_in_words(tmp_path: Path, content: bytes, words: str) -> None:

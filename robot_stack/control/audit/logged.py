@@ -48,8 +48,8 @@ class LogArrays:
         stated: Indices of the ticks with a state, shape (M,).
         rotation: Of the tool in the base frame at those, M of them.
         position_m: Of the TCP at those, shape (M, 3).
-        force_n: On the TCP from outside at those, tcp frame, shape (M, 3).
-        heard_force_n: The same of the newest states that had surely arrived by then.
+        wrench: On the TCP from outside at those, tcp frame, N and Nm, shape (M, 6).
+        heard_wrench: The same of the newest states that had surely arrived by then.
         joints_rad: At those, shape (M, J).
     """
 
@@ -62,8 +62,8 @@ class LogArrays:
     stated: np.ndarray
     rotation: Rotation
     position_m: np.ndarray
-    force_n: np.ndarray
-    heard_force_n: np.ndarray
+    wrench: np.ndarray
+    heard_wrench: np.ndarray
     joints_rad: np.ndarray
 
     @classmethod
@@ -84,8 +84,8 @@ class LogArrays:
             stated=np.array(stated, dtype=np.int64),
             rotation=Rotation.from_quat(quaternions) if states else Rotation.identity(),
             position_m=np.array([state.T_base_tcp.position_m for state in states]).reshape(-1, 3),
-            force_n=np.array([state.wrench[:3] for state in states]).reshape(-1, 3),
-            heard_force_n=np.array([state.wrench[:3] for state in heard]).reshape(-1, 3),
+            wrench=np.array([state.wrench for state in states]).reshape(-1, 6),
+            heard_wrench=np.array([state.wrench for state in heard]).reshape(-1, 6),
             joints_rad=np.array([state.joints_rad for state in states]) if states else np.zeros((0, 0)),
         )
 

@@ -17,7 +17,10 @@ from robot_stack.types.command import MOVING_MODES, Mode, Source
 
 SOURCES = {Mode.POLICY: (Source.POLICY, Source.HOLD), Mode.HUMAN: (Source.HUMAN, Source.IDLE, Source.HOLD)}
 """Whose motion a mode may execute; in every other mode nobody's."""
-HALVES = (("", slice(0, 3)), ("rotation_", slice(3, 6)))
+BRAKING = (int(Source.HOLD), int(Source.IDLE))
+"""Sources of which an arm comes to rest."""
+LINEAR, ANGULAR = slice(0, 3), slice(3, 6)
+HALVES = (("", LINEAR), ("rotation_", ANGULAR))
 ZERO = 1e-9
 ROUNDED = 1e-5
 """What a recorded pose and a float32 twist may make of a velocity of zero along an axis, m/s or rad/s."""
@@ -59,21 +62,26 @@ def speed(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violat
 def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
     """Yield ticks whose twist differs from the one before by more than the largest acceleration allows.
 
-    After a gap the arm starts from rest. At the hard force it must let go at once: those ticks are exempt.
+    Where nobody drives or the hand rests, by more than the brakes do. After a gap the arm starts from rest. At a hard
+    contact it must let go at once: those ticks are exempt.
     """
     dt_s = np.diff(log.stamp_ns) / 1e9
     gap = dt_s > limits.output_timeout_s
     start = np.where(gap[:, None], 0.0, log.twist[:-1])
     dt_s = np.where(gap, RESTART_S, dt_s)
     hard = np.zeros(len(log.stamp_ns), np.bool_)
-    hard[log.stated] = _hard(log.force_n, limits) | _hard(log.heard_force_n, limits)
+    for half, most in ((LINEAR, limits.hard_force_n), (ANGULAR, limits.hard_torque_nm)):
+        hard[log.stated] |= (_size(log.wrench, half) >= most) | (_size(log.heard_wrench, half) >= most)
     judged = (dt_s > 0.0) & ~hard[1:]
     changes = (log.twist[1:] - start) / np.where(judged, dt_s, np.inf)[:, None]
-    rates = (limits.max_acceleration_m_s2, limits.max_rotation_acceleration_rad_s2)
-    for (prefix, half), rate in zip(HALVES, rates):
-        sizes = np.linalg.norm(changes[:, half], axis=1)
-        for index in np.flatnonzero(sizes > rate * (1.0 + slack)):
-            text = f"{prefix}acceleration is {sizes[index]:.3f}, must be at most {rate}"
+    brakes = np.isin(log.source[1:], BRAKING)
+    for (prefix, half), largest, braking in (
+        (HALVES[0], limits.max_acceleration_m_s2, limits.braking_m_s2),
+        (HALVES[1], limits.max_rotation_acceleration_rad_s2, limits.rotation_braking_rad_s2),
+    ):
+        sizes, rates = np.linalg.norm(changes[:, half], axis=1), np.where(brakes, braking, largest)
+        for index in np.flatnonzero(sizes > rates * (1.0 + slack)):
+            text = f"{prefix}acceleration is {sizes[index]:.3f}, must be at most {rates[index]}"
             yield _at(log, index + 1, f"{prefix}acceleration", text)
 
 
@@ -118,11 +126,14 @@ def tilt(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violati
 
 def force(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
     """Yield ticks that push into a contact at the hard force, by the newest state and by the newest one heard."""
-    size = np.linalg.norm(log.force_n, axis=1)
-    push = _push(log, log.force_n)
-    pushes = np.minimum(push, _push(log, log.heard_force_n)) > slack * limits.max_speed_m_s
-    for row in np.flatnonzero(pushes & _hard(log.force_n, limits) & _hard(log.heard_force_n, limits)):
-        yield _at(log, log.stated[row], "force", f"pushes with {push[row]:.4f} m/s against {size[row]:.0f} N")
+    for row, push, size in _pushes(log, LINEAR, limits.hard_force_n, slack * limits.max_speed_m_s):
+        yield _at(log, log.stated[row], "force", f"pushes with {push:.4f} m/s against {size:.0f} N")
+
+
+def torque(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """Yield ticks that turn into a contact at the hard torque, by the newest state and by the newest one heard."""
+    for row, turn, size in _pushes(log, ANGULAR, limits.hard_torque_nm, slack * limits.max_rotation_speed_rad_s):
+        yield _at(log, log.stated[row], "torque", f"turns with {turn:.4f} rad/s against {size:.0f} Nm")
 
 
 def joints(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
@@ -205,6 +216,7 @@ RULES: tuple[Rule, ...] = (
     workspace,
     tilt,
     force,
+    torque,
     joints,
     standstill,
     source,
@@ -218,15 +230,22 @@ def _at(log: LogArrays, index: SupportsInt, rule: str, text: str) -> Violation:
     return Violation(index=int(index), stamp_ns=int(log.stamp_ns[int(index)]), rule=rule, text=text)
 
 
-def _hard(force_n: np.ndarray, limits: SafetyLimits) -> np.ndarray:
-    """Return for each tick with a state whether the contact is at the hard force, shape (M,)."""
-    return np.asarray(np.linalg.norm(force_n, axis=1) >= limits.hard_force_n)
+def _size(wrench: np.ndarray, half: slice) -> np.ndarray:
+    """Return the size of the force or the torque of wrenches (M, 6), shape (M,)."""
+    return np.asarray(np.linalg.norm(wrench[:, half], axis=1))
 
 
-def _push(log: LogArrays, force_n: np.ndarray) -> np.ndarray:
-    """Return for each tick with a state the speed into that force (M, 3), m/s, shape (M,)."""
-    along = np.sum(log.twist[log.stated, :3] * force_n, axis=1)
-    return np.asarray(-along / np.maximum(np.linalg.norm(force_n, axis=1), ZERO))
+def _pushes(log: LogArrays, half: slice, hard: float, slack: float) -> Iterator[tuple[int, float, float]]:
+    """Yield the ticks with a state that move into a load from `hard` on, with the speed into it and its size."""
+    loads = (log.wrench, log.heard_wrench)
+    sizes = [_size(load, half) for load in loads]
+    speeds = [
+        -np.sum(log.twist[log.stated, half] * load[:, half], axis=1) / np.maximum(size, ZERO)
+        for load, size in zip(loads, sizes)
+    ]
+    into = (np.minimum(*speeds) > slack) & (np.minimum(*sizes) >= hard)
+    for row in np.flatnonzero(into):
+        yield int(row), float(speeds[0][row]), float(sizes[0][row])
 
 
 def _moves(log: LogArrays) -> np.ndarray:
@@ -237,7 +256,7 @@ def _moves(log: LogArrays) -> np.ndarray:
 def _ramp_ns(limits: SafetyLimits, slack: float) -> int:
     """Return the time to brake from the highest speed, plus three ticks, in ns."""
     ramp_s = max(
-        limits.max_speed_m_s / limits.max_acceleration_m_s2,
-        limits.max_rotation_speed_rad_s / limits.max_rotation_acceleration_rad_s2,
+        limits.max_speed_m_s / limits.braking_m_s2,
+        limits.max_rotation_speed_rad_s / limits.rotation_braking_rad_s2,
     )
     return math.ceil((ramp_s + 0.03) * (1.0 + slack) * 1e9)

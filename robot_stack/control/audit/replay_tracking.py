@@ -1,8 +1,9 @@
 """The rule of `replay_rules` about tracking: what was measured is what was commanded, proved from a log alone.
 
 It shares no code with `control.safety.tracking`, and looks at other windows: half a second at a time, each a tenth of
-a second after the one before, of ticks in which somebody drove without a contact. The commanded way is summed up in
-the base frame and shifted by the lag that fits best.
+a second after the one before, of ticks in which somebody drove. The commanded way is summed up in the base frame and
+shifted by the lag that fits best. A contact, a force apart from the median of what was felt while nobody drove, may
+stop or bend the motion, but not lengthen it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from robot_stack.types.command import MOVING_MODES
 
 WINDOW_NS, STRIDE_NS = 500_000_000, 100_000_000
 LAGS_NS = np.arange(0, 260_000_000, 20_000_000)
-CONTACT_N = 3.0
+CONTACT_N, APART_N = 3.0, 2.0
+"""A smaller force is none, and one nearer to that at rest no contact."""
 TOO_FAR, FAR_M, FAR_RAD = 1.6, 0.02, 0.12
 """The arm may go this many times as far as commanded, and this much further."""
 WAY_M, WAY_RAD = 0.012, 0.1
@@ -32,7 +34,7 @@ def strays(log: LogArrays) -> Iterator[tuple[int, str]]:
         return
     stamps = log.stamp_ns[log.stated]
     driven = np.isin(log.mode[log.stated], [MODES.index(mode) for mode in MOVING_MODES])
-    free = np.linalg.norm(log.force_n, axis=1) < CONTACT_N
+    free = _free(log, driven)
     ways, paths = _ways(log, stamps)
     fresh = np.concatenate([[True], np.diff(log.joints_rad, axis=0).any(axis=1) | _moved(log)])
     end_ns = stamps[0] + WINDOW_NS
@@ -41,11 +43,22 @@ def strays(log: LogArrays) -> Iterator[tuple[int, str]]:
         settled = int(np.searchsorted(stamps, end_ns - WINDOW_NS - LAGS_NS[-1]))
         end_ns += STRIDE_NS
         span = slice(settled, last + 1)
-        if last - first < 2 or last >= len(stamps) or not (driven[span].all() and free[span].all()):
+        if last - first < 2 or last >= len(stamps) or not driven[span].all():
             continue
-        text = _judge(log, stamps, ways, paths, int(first), int(last)) or _stuck(fresh, paths, int(first), int(last))
+        untouched = bool(free[span].all())
+        text = _judge(log, stamps, ways, paths, int(first), int(last), untouched=untouched)
+        if not text and untouched:
+            text = _stuck(fresh, paths, int(first), int(last))
         if text:
             yield int(log.stated[last]), text
+
+
+def _free(log: LogArrays, driven: np.ndarray) -> np.ndarray:
+    """Return for each tick with a state whether it touches nothing, shape (M,)."""
+    force_n = log.rotation.apply(log.wrench[:, :3])
+    rest_n = np.median(force_n[~driven], axis=0) if not driven.all() else np.zeros(3)
+    apart_n = np.linalg.norm(force_n - rest_n, axis=1)
+    return np.asarray((np.linalg.norm(force_n, axis=1) < CONTACT_N) | (apart_n < APART_N))
 
 
 def _ways(log: LogArrays, stamps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +75,9 @@ def _moved(log: LogArrays) -> np.ndarray:
     return np.asarray(np.diff(log.position_m, axis=0).any(axis=1))
 
 
-def _judge(log: LogArrays, stamps: np.ndarray, ways: np.ndarray, paths: np.ndarray, first: int, last: int) -> str:
+def _judge(
+    log: LogArrays, stamps: np.ndarray, ways: np.ndarray, paths: np.ndarray, first: int, last: int, *, untouched: bool
+) -> str:
     went_m = log.position_m[last] - log.position_m[first]
     went_rad = (log.rotation[last] * log.rotation[first].inv()).as_rotvec()
     begin, end = (_sampled(stamps, ways, stamps[index] - LAGS_NS) for index in (first, last))
@@ -76,10 +91,10 @@ def _judge(log: LogArrays, stamps: np.ndarray, ways: np.ndarray, paths: np.ndarr
         (went_rad, asked[:, 3:], longest[1], FAR_RAD, WAY_RAD, "rad"),
     ):
         size = float(np.linalg.norm(went))
-        if size > TOO_FAR * float(most) + slack:
+        if size > TOO_FAR * float(most) + (slack if untouched else 2.0 * slack):
             return f"TCP went {size:.3f} {unit} in half a second of {most:.3f} commanded"
         sizes = np.linalg.norm(half, axis=1)
-        if size > least and sizes.min() > least and (turns or unit == "m"):
+        if untouched and size > least and sizes.min() > least and (turns or unit == "m"):
             angle = float(np.arccos(np.clip((half @ went) / (sizes * size), -1.0, 1.0)).min())
             if angle > WORST_ANGLE_RAD:
                 return f"TCP went {size:.3f} {unit}, {np.degrees(angle):.0f} degrees off the commanded way"

@@ -22,7 +22,8 @@ Said: TypeAlias = str | float | bool | tuple[str, ...]
 RETRY_NS = 250_000_000
 """An unanswered question is asked again after this."""
 AGAIN_NS = 1_000_000_000
-"""A contradicted one is asked again after this: the driver may have been corrected."""
+"""A contradicted one is asked again after this: the driver may have been corrected. So are controllers that agreed:
+somebody may have stopped one since, and its subscription, which still counts, would go on hiding that."""
 PATIENCE_NS = 10_000_000_000
 """Unanswered for so long, it is a missing input: what should answer is not there."""
 SLOWEST_SHARE = 0.7
@@ -164,7 +165,10 @@ class Handshake:
         """Return the questions to be asked now; each is asked again only after a while."""
         found = []
         for question, course in self._courses.items():
-            if course.standing in (Standing.ASKED, Standing.CONTRADICTED) and now_ns >= course.next_ns:
+            settled = course.standing is Standing.UNASKABLE or (
+                course.standing is Standing.AGREED and question.way is not Way.CONTROLLERS
+            )
+            if not settled and now_ns >= course.next_ns:
                 course.next_ns = now_ns + (RETRY_NS if course.standing is Standing.ASKED else AGAIN_NS)
                 found.append(question)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,13 @@ class GuardedArm:
     blend_s: float = 0.2
     clearance: Clearance | None = None
     tracking: TrackingLimits = field(default_factory=TrackingLimits)
+
+
+class _HardContact(NamedTuple):
+    """A force or a torque at its hard limit, as a refusal says it and as a HOLD does."""
+
+    refusal: Refusal
+    hold: Refusal
 
 
 class ArmFilter:
@@ -94,20 +102,33 @@ class ArmFilter:
         """Start again from standstill."""
         self._motion.rest()
 
-    def too_much_force(self, state: RobotState | None) -> Refusal | None:
+    def hard_contact(self, state: RobotState | None) -> Refusal | None:
         """Say why the arm must not move into its contact any more, if it is a hard one."""
-        force, limit = _force_n(state), self._limits.hard_force_n
-        if force < limit:
-            return None
-        text = f"contact force is {force:.0f} N, must be below {limit:g} N; free the arm"
-        return Refusal(kind=RefusalKind.FORCE, text=text)
+        found = self._hard(state)
+        return None if found is None else found.refusal
 
-    def hit(self, state: RobotState | None, now_ns: int) -> Refusal:
-        """Begin to back out of a hard contact, if configured; return what happened."""
+    def hit(self, state: RobotState | None, now_ns: int) -> Refusal | None:
+        """Begin to back out of a hard contact, if configured; return what happened, None if there is none."""
+        found = self._hard(state)
+        if found is None:
+            return None
         self._retract_until_ns = now_ns + int(RETRACT_S * 1e9)
-        limit = self._limits.hard_force_n
-        text = f"contact force {_force_n(state):.0f} N (limit {limit:g}); free the arm, resume"
-        return Refusal(kind=RefusalKind.FORCE, text=text)
+        return found.hold
+
+    def _hard(self, state: RobotState | None) -> _HardContact | None:
+        if state is None:
+            return None
+        force_n, most_n = norm(state.wrench[:3]), self._limits.hard_force_n
+        torque_nm, most_nm = norm(state.wrench[3:]), self._limits.hard_torque_nm
+        if force_n >= most_n:
+            kind, refused = RefusalKind.FORCE, f"contact force is {force_n:.0f} N, must be below {most_n:g} N"
+            held = f"contact force {force_n:.0f} N (limit {most_n:g}); free the arm, resume"
+        elif torque_nm >= most_nm:
+            kind, refused = RefusalKind.TORQUE, f"contact torque is {torque_nm:.1f} Nm, must be below {most_nm:g} Nm"
+            held = f"contact torque {torque_nm:.1f} Nm (limit {most_nm:g}); free the arm, resume"
+        else:
+            return None
+        return _HardContact(Refusal(kind=kind, text=f"{refused}; free the arm"), Refusal(kind=kind, text=held))
 
     def decide(
         self, intent: Intent, state: RobotState | None, *, mode: Mode, reason: Refusal | None, now_ns: int, dt_s: float
@@ -127,7 +148,8 @@ class ArmFilter:
         holding = intent.source is Source.HOLD
         if holding:
             wanted = self._retract(state, mode, now_ns)
-        twist, clamped = self._motion.shape(wanted, state, age_s, dt_s, brake=holding)
+        brake = holding or intent.source is Source.IDLE
+        twist, clamped = self._motion.shape(wanted, state, age_s, dt_s, brake=brake)
         if holding:
             clamped = ()
         for name in clamped:
@@ -154,12 +176,8 @@ class ArmFilter:
 
     def _retract(self, state: RobotState | None, mode: Mode, now_ns: int) -> np.ndarray:
         """Return zeros; or, shortly after a hard force and if configured, the twist that backs out along the force."""
-        force = _force_n(state)
+        force = 0.0 if state is None else norm(state.wrench[:3])
         away = self._limits.retract_m_s > 0.0 and mode is Mode.HOLD and now_ns < self._retract_until_ns
         if state is None or not away or force <= self._limits.soft_force_n or state.fault:
             return np.zeros(6)
         return np.concatenate([state.wrench[:3] / force * self._limits.retract_m_s, np.zeros(3)])
-
-
-def _force_n(state: RobotState | None) -> float:
-    return 0.0 if state is None else norm(state.wrench[:3])

@@ -1,4 +1,4 @@
-"""Bounds of a twist: speed, acceleration, jerk, workspace box, tilt cone, contact force.
+"""Bounds of a twist: speed, acceleration, jerk, workspace box, tilt cone, contact force and torque.
 
 Pure functions from a twist to a twist. Limits of rates act on norms,
 so that direction is kept. Approach to an edge slows in proportion to the distance left, so the arm comes
@@ -121,22 +121,22 @@ def inside_cone(angular: np.ndarray, tool_axis: np.ndarray, cone_rad: float, app
     return np.asarray(angular + max(0.0, outward - room) * inward)
 
 
-def soften_push(velocity: np.ndarray, force_n: np.ndarray, soft_n: float, hard_n: float) -> np.ndarray:
-    """Scale down the motion against a contact force, from all of it at `soft_n` to none at `hard_n`.
+def soften_push(velocity: np.ndarray, load: np.ndarray, soft: float, hard: float) -> np.ndarray:
+    """Scale down the motion against a contact, from all of it at `soft` to none at `hard`.
 
     Args:
-        velocity: Shape (3,), m/s.
-        force_n: Force on the TCP from outside, shape (3,), same frame.
-        soft_n: Where scaling starts.
-        hard_n: Where nothing is left. The way out of the contact is never touched.
+        velocity: Shape (3,), m/s; or the angular one, rad/s.
+        load: Force on the TCP from outside, shape (3,), N, same frame; of an angular velocity the torque, Nm.
+        soft: Where scaling starts.
+        hard: Where nothing is left. The way out of the contact is never touched.
 
     Returns:
-        Shape (3,), m/s.
+        Shape (3,), of the unit of `velocity`; the very same array where nothing is scaled.
     """
-    size = norm(force_n)
-    if size <= soft_n:
+    size = norm(load)
+    if size <= soft:
         return velocity
-    away = force_n / size
+    away = load / size
     push = max(0.0, -float(velocity @ away))
-    left = max(0.0, (hard_n - size) / (hard_n - soft_n))
+    left = max(0.0, (hard - size) / (hard - soft))
     return np.asarray(velocity + (1.0 - left) * push * away)

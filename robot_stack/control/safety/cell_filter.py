@@ -12,11 +12,12 @@ from dataclasses import replace
 from robot_stack.control.safety.admission import Admission, Offer
 from robot_stack.control.safety.arbiter import Arbiter, ArbiterTiming
 from robot_stack.control.safety.arm_filter import ArmFilter, GuardedArm
+from robot_stack.control.safety.bounds import norm
 from robot_stack.control.safety.checks import check_command, check_state, check_teleop
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.publisher_guard import Presence, StopInputs
 from robot_stack.control.safety.takeover import Takeover
-from robot_stack.control.safety.tracking import TrackingMonitor
+from robot_stack.control.safety.tracking import CONTACT_N, TrackingMonitor
 from robot_stack.types.command import MOVING_MODES, Command, Decision, Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reason import FaultKind, Refusal, RefusalKind
@@ -196,6 +197,22 @@ class SafetyFilter:
             or self._unattended(now_ns)
         )
 
+    def felt_at_rest(self) -> Refusal | None:
+        """Name an arm that feels a force although it stands, or None; asked before arming, where it touches nothing.
+
+        It is no reason to refuse: an arm may stand in a contact, and its force is taken off what it feels later.
+        """
+        for name, tracking in self._tracking.items():
+            felt_n, most_n = norm(tracking.rest_n), CONTACT_N
+            if self.mode is Mode.DISARMED and felt_n >= most_n:
+                text = (
+                    f"{self._arbiter.called(name, 'arm ')}feels {felt_n:.0f} N while it stands, must be below "
+                    f"{most_n:g} N unless it touches something; set the payload of its tool and zero its force sensor, "
+                    "by the robot's own means"
+                )
+                return Refusal(kind=RefusalKind.FORCE, text=text)
+        return None
+
     def refuse(self, stream: str, arm: str, refusal: Refusal, now_ns: int) -> None:
         """Count a message of an arm that nobody could read; several in a row hold, and so does a flood."""
         self._admission.broken(stream, arm, refusal, now_ns)
@@ -317,7 +334,7 @@ class SafetyFilter:
 
     def _unfit(self, now_ns: int) -> Refusal | None:
         """Say why an operator may not arm or resume now."""
-        unfit = (self._of_arms(judge) for judge in (ArmFilter.too_much_force, ArmFilter.joint_beyond, ArmFilter.inside))
+        unfit = (self._of_arms(judge) for judge in (ArmFilter.hard_contact, ArmFilter.joint_beyond, ArmFilter.inside))
         return next((refusal for refusal in unfit if refusal), None) or self.warning(now_ns)
 
     def _watch(self, now_ns: int) -> None:
@@ -329,8 +346,8 @@ class SafetyFilter:
             return
         for name, arm in self._arms.items():
             state = self._arbiter.states[name]
-            if arm.too_much_force(state):
-                hit = arm.hit(state, now_ns)
+            hit = arm.hit(state, now_ns)
+            if hit:
                 self.hold(replace(hit, text=self._arbiter.called(name) + hit.text))
         unfit = (
             self._of_arms(ArmFilter.joint_beyond)

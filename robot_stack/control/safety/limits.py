@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from robot_stack.config.safety import CAPS, LIMITS
+from robot_stack.config.safety import BRAKES, CAPS, LIMITS, weak_brake
 from robot_stack.control.kinematics.body import ArmBody
 from robot_stack.types.errors import ConfigError
 
@@ -33,12 +33,17 @@ class SafetyLimits:
     Attributes:
         box_min_m: Lowest corner of the workspace, (x, y, z); 0.0 is a limit like any other.
         box_max_m: Highest corner.
+        braking_m_s2: How hard the arm brakes in HOLD and STOP and once the deadman is let go of; tightening the others
+            leaves it alone.
+        rotation_braking_rad_s2: The same for rotation.
         tilt_cone_rad: Largest angle between the tool's z axis and straight down (-z of base); pi switches it off.
         yaw_range_rad: Largest turn of the tool about its own z axis to either side of `yaw_zero_xyzw`, whole turns
             counted; two turns, 4 pi, switch it off.
         joint_range_share: Share of each joint's range, around its middle, beyond which nothing moves further out.
         soft_force_n: From here on, motion into the contact is scaled down.
         hard_force_n: From here on, the arm holds until an operator resumes.
+        soft_torque_nm: From here on, rotation into the contact is scaled down.
+        hard_torque_nm: From here on, the arm holds until an operator resumes.
         policy_timeout_s: Age of the newest policy command after which the arm holds.
         teleop_timeout_s: Age of the newest teleop sample after which, if the human is in control, the arm holds.
         state_timeout_s: Age of the robot state after which the arm holds.
@@ -60,11 +65,15 @@ class SafetyLimits:
     max_rotation_acceleration_rad_s2: float = 10.0
     max_jerk_m_s3: float = 60.0
     max_rotation_jerk_rad_s3: float = 250.0
+    braking_m_s2: float = 2.5
+    rotation_braking_rad_s2: float = 10.0
     tilt_cone_rad: float = 0.7
     yaw_range_rad: float = 4.0 * math.pi
     joint_range_share: float = 1.0
     soft_force_n: float = 15.0
     hard_force_n: float = 35.0
+    soft_torque_nm: float = 3.0
+    hard_torque_nm: float = 8.0
     policy_timeout_s: float = 0.15
     teleop_timeout_s: float = 0.15
     state_timeout_s: float = 0.1
@@ -75,12 +84,18 @@ class SafetyLimits:
     yaw_zero_xyzw: tuple[float, float, float, float] | None = None
 
     def __post_init__(self) -> None:
-        mistakes = [_outside(name, getattr(self, name), CAPS[name], "; lower it in the safety file") for name in LIMITS]
+        numbers = {name: getattr(self, name) for name in CAPS}
+        mistakes = [_outside(name, numbers[name], CAPS[name], "; lower it in the safety file") for name in CAPS]
+        mistakes += [weak_brake(name, numbers) for name in BRAKES]
         for axis, low, high in zip("xyz", self.box_min_m, self.box_max_m, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 mistakes.append(f"box on {axis} is {low} to {high}, must be finite and rising")
         if not self.soft_force_n < self.hard_force_n:
             mistakes.append(f"soft_force_n is {self.soft_force_n}, must be below hard_force_n {self.hard_force_n}")
+        if not self.soft_torque_nm < self.hard_torque_nm:
+            mistakes.append(
+                f"soft_torque_nm is {self.soft_torque_nm}, must be below hard_torque_nm {self.hard_torque_nm}"
+            )
         mistakes += [_wrong_joint(joint) for joint in self.joints]
         if self.yaw_zero_xyzw is not None and not abs(math.hypot(*self.yaw_zero_xyzw) - 1.0) <= 1e-6:
             mistakes.append(f"yaw_zero_xyzw is {self.yaw_zero_xyzw}, must be a quaternion of length 1")

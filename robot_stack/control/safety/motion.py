@@ -1,8 +1,8 @@
 """The shaping of a wanted twist into one that is safe to execute, tick after tick.
 
-Order: workspace box, tilt cone and yaw, joints, clearance of the links, contact force, then speed, acceleration and
-jerk. Soft force comes before the rates on purpose: cutting after them would break the acceleration limit it is meant to
-live with. At the hard force the part that pushes is taken out at once, whatever the rates say.
+Order: workspace box, tilt cone and yaw, joints, clearance of the links, contact force and torque, then speed,
+acceleration and jerk. Soft contacts come before the rates on purpose: cutting after them would break the acceleration
+limit they are meant to live with. At a hard one the part that pushes is taken out at once, whatever the rates say.
 
 Rates are kept in the tcp frame, where the command is followed; position and tilt are judged in the base frame.
 """
@@ -85,8 +85,9 @@ class MotionShaper:
             state: Newest state; without one, only braking is possible.
             age_s: Its age; where the arm is by now is carried forward by that much.
             dt_s: Since the previous tick.
-            brake: The arm shall stop, by the shortest way: without the jerk limit, and straight towards `wanted`. From
-                within the bounds that ends within them: it takes a quarter of the room that the approach leaves.
+            brake: The arm shall stop, by the shortest way: with the limits' braking, without the jerk limit, and
+                straight towards `wanted`. From within the bounds that ends within them: it takes at most a quarter of
+                the room that the approach leaves.
 
         Returns:
             The twist to execute and the limits that changed it.
@@ -97,25 +98,27 @@ class MotionShaper:
             self._state, self._R_base_tcp = state, state.T_base_tcp.matrix
             self._turns.watch(state.T_base_tcp.quaternion_xyzw)
         bounded, clamped = self._within(wanted, state, age_s)
-        softened = bounded if state is None else self._soften(bounded, state, age_s)
-        if _differ(softened, bounded):
-            clamped.append(Clamp.FORCE)
+        softened, contacts = (bounded, []) if state is None else self._soften(bounded, state, age_s)
+        clamped += contacts
         bounded, too_fast = self._slow(softened)
         if too_fast and not self._fits(bounded, state, age_s):  # its halves were not shortened alike
             bounded = softened * self._share(softened)
-        shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
         jerked = not brake
         if dt_s <= 0.0:
             shaped = self.last
-        elif not brake and not self._fits(shaped, state, age_s):
-            shaped, jerked = self._step(bounded, dt_s, jerk=False), False
+        elif brake:
+            shaped = self._braked(bounded, dt_s)
+        else:
+            shaped = self._step(bounded, dt_s, jerk=True)
             if not self._fits(shaped, state, age_s):
-                shaped = self._turned(bounded, state, age_s, dt_s)
+                shaped, jerked = self._step(bounded, dt_s, jerk=False), False
+                if not self._fits(shaped, state, age_s):
+                    shaped = self._turned(bounded, state, age_s, dt_s)
         names = [*clamped, *too_fast]
         if _differ(shaped, bounded):
             names.append(Clamp.JERK if jerked else Clamp.ACCELERATION)
-        if state is not None and norm(state.wrench[:3]) >= self._limits.hard_force_n:
-            shaped = self._soften(shaped, state, age_s)
+        if state is not None and is_hard(state, self._limits):
+            shaped, _ = self._soften(shaped, state, age_s)
         if dt_s > 0.0:
             self._acceleration = (shaped - self.last) / dt_s if jerked else np.zeros(6)
         self.last = shaped
@@ -159,17 +162,25 @@ class MotionShaper:
         turn_rad = turns.turn_rad + rate * age_s
         return inside_turn(angular, turn_rad, turns.by_tilt, limits.yaw_range_rad, limits.tilt_approach_s)
 
-    def _soften(self, twist: np.ndarray, state: RobotState, age_s: float) -> np.ndarray:
-        """Scale down the push into a contact; where the rest alone would leave the bounds, all of the twist."""
-        linear, force = twist[:3], state.wrench[:3]
-        soft = soften_push(linear, force, self._limits.soft_force_n, self._limits.hard_force_n)
-        if soft is linear:
-            return twist
-        softened = np.concatenate([soft, twist[3:]])
-        push = -float(linear @ force)
-        if push <= 0.0 or self._fits(softened, state, age_s):
-            return softened
-        return twist * max(0.0, -float(soft @ force) / push)
+    def _soften(self, twist: np.ndarray, state: RobotState, age_s: float) -> tuple[np.ndarray, list[Clamp]]:
+        """Scale down push and turn into a contact; where the rest alone would leave the bounds, all of the twist.
+
+        Name what was too much, force or torque.
+        """
+        limits, names, share, softened = self._limits, [], 1.0, twist.copy()
+        for half, soft, hard, name in (
+            (slice(0, 3), limits.soft_force_n, limits.hard_force_n, Clamp.FORCE),
+            (slice(3, 6), limits.soft_torque_nm, limits.hard_torque_nm, Clamp.TORQUE),
+        ):
+            moving, load = twist[half], state.wrench[half]
+            left = soften_push(moving, load, soft, hard)
+            if _differ(left, moving):
+                names.append(name)
+                softened[half] = left
+                share = min(share, max(0.0, float(left @ load) / float(moving @ load)))
+        if not names:
+            return twist, names
+        return (softened if self._fits(softened, state, age_s) else twist * share), names
 
     def _turned(self, target: np.ndarray, state: RobotState | None, age_s: float, dt_s: float) -> np.ndarray:
         """Brake as the bounds ask for, and go on towards a target within them by the acceleration that is left.
@@ -220,8 +231,22 @@ class MotionShaper:
         # Behind a moving target the jerk limit can overshoot; projecting on the speed ball never adds acceleration.
         return self._slow(np.concatenate(stepped))[0]
 
+    def _braked(self, target: np.ndarray, dt_s: float) -> np.ndarray:
+        limits, last = self._limits, self.last
+        return np.concatenate(
+            [
+                limit_acceleration(target[:3], last[:3], limits.braking_m_s2, dt_s),
+                limit_acceleration(target[3:], last[3:], limits.rotation_braking_rad_s2, dt_s),
+            ]
+        )
+
     def _fits(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> bool:
         return not self._within(twist, state, age_s)[1]
+
+
+def is_hard(state: RobotState, limits: SafetyLimits) -> bool:
+    """Return whether force or torque on the TCP is at its hard limit."""
+    return norm(state.wrench[:3]) >= limits.hard_force_n or norm(state.wrench[3:]) >= limits.hard_torque_nm
 
 
 def _share_of_way(start: np.ndarray, way: np.ndarray, largest: float) -> float | None:

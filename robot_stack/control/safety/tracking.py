@@ -8,6 +8,9 @@ somebody drives, the way of the TCP over the last fifth of a second is compared 
 - gain: the TCP has gone clearly further than any command of that time would take it;
 - direction: the TCP has gone another way than commanded, and no contact has bent it.
 
+A contact is a force that was not there before: what an arm feels while it stands may be the weight of a gripper that
+nobody told its sensor of, so it is learned then, slowly, and taken off.
+
 An arm follows late, by an unknown time up to `LAGS_S`: what is measured is judged against the command at the lag that
 fits best. An arm that follows too slowly is no fault: drivers slow down for good reasons. What is found: a planted gain
 of 2.5, a sign, a swapped axis or a stuck encoder within 0.3 s from 0.1 m/s or 0.4 rad/s on; slower motion later.
@@ -36,6 +39,10 @@ WAY = 8
 """Numbers of a commanded way: 3 of translation, 3 of rotation, base frame, and the length of either path."""
 DEAD_S = 0.12
 """A command may be on its way to the motors, and their answer on the way back, for so long."""
+CONTACT_N = 3.0
+"""From this force on something may be touched."""
+FOLLOW_S = 10.0
+"""Time constant by which the force of an arm that stands is learned: a pause in a contact is shorter."""
 STILL_S = 0.15
 """Encoders that have not changed by a bit for so long are judged."""
 
@@ -53,7 +60,8 @@ class TrackingLimits:
         cosine: Of the angle between the commanded and the measured way, at least.
         stuck_m: Commanded way after which encoders must have moved.
         stuck_rad: The same for rotation.
-        contact_n: From this force on a contact may stop or bend the motion. Zero forces explain nothing.
+        contact_n: From this force on, and so far from what was felt at rest, a contact may stop or bend the motion.
+            It makes no motion longer, but for twice the slack: what it holds back it may let go of in steps.
         turns: Whether the arm can follow every rotation; one of five joints cannot.
     """
 
@@ -65,7 +73,7 @@ class TrackingLimits:
     cosine: float = 0.4
     stuck_m: float = 0.004
     stuck_rad: float = 0.03
-    contact_n: float = 3.0
+    contact_n: float = CONTACT_N
     turns: bool = True
 
 
@@ -83,9 +91,16 @@ class TrackingMonitor:
         self._seen: deque[RobotState] = deque(maxlen=KEPT)
         self._command = np.zeros(WAY)
         self._still_ns = 0
+        self._felt_ns = 0
+        self._rest_n: np.ndarray | None = None
+
+    @property
+    def rest_n(self) -> np.ndarray:
+        """Return the force that the arm feels while it stands, shape (3,), N, base frame."""
+        return np.zeros(3) if self._rest_n is None else self._rest_n
 
     def forget(self) -> None:
-        """Begin anew: nobody drives, or the arm was moved by other means."""
+        """Begin anew: nobody drives, or the arm was moved by other means. What it feels at rest stays."""
         self._told_ns.clear()
         self._ways.clear()
         self._seen.clear()
@@ -117,15 +132,23 @@ class TrackingMonitor:
         if len(self._seen) > 1 and self._seen[-1].stamp_ns - self._seen[-2].stamp_ns < APART_NS:
             self._seen.pop()
         self._seen.append(state)
+        force_n = _force(state)
+        if self._rest_n is None:
+            self._rest_n = force_n
+        elif not self._told_ns or not self._command.any():
+            share = min(max(0.0, (state.stamp_ns - self._felt_ns) / 1e9 / FOLLOW_S), 1.0)
+            self._rest_n = self._rest_n + share * (force_n - self._rest_n)
+        self._felt_ns = state.stamp_ns
 
     def fault(self, now_ns: int) -> Refusal | None:
         """Say how the arm departs from its command, by its newest state."""
         if len(self._told_ns) < 2 or len(self._seen) < 2:
             return None
-        if _size(self._seen[-1].wrench[:3]) >= self._limits.contact_n:
-            return None
         told_ns, ways = np.array(self._told_ns), np.array(self._ways)
-        return self._stuck(now_ns, told_ns, ways) or self._astray(told_ns, ways)
+        force_n, contact_n = _force(self._seen[-1]), self._limits.contact_n
+        touches = _size(force_n) >= contact_n and _size(force_n - self.rest_n) >= contact_n
+        stuck = None if touches else self._stuck(now_ns, told_ns, ways)
+        return stuck or self._astray(told_ns, ways, touches=touches)
 
     def _stuck(self, now_ns: int, told_ns: np.ndarray, ways: np.ndarray) -> Refusal | None:
         limits, still_ms = self._limits, (self._seen[-1].stamp_ns - self._still_ns) / 1e6
@@ -142,7 +165,7 @@ class TrackingMonitor:
         )
         return Refusal(kind=RefusalKind.TRACKING, text=text)
 
-    def _astray(self, told_ns: np.ndarray, ways: np.ndarray) -> Refusal | None:
+    def _astray(self, told_ns: np.ndarray, ways: np.ndarray, *, touches: bool) -> Refusal | None:
         stamps_ns, last = [state.stamp_ns for state in self._seen], self._seen[-1]
         for window_s in WINDOWS_S:
             first = self._seen[bisect_left(stamps_ns, last.stamp_ns - round(window_s * 1e9))]
@@ -153,24 +176,33 @@ class TrackingMonitor:
             before, after = first.T_base_tcp, last.T_base_tcp
             went_m, went_rad = after.position_m - before.position_m, turn_between(before, after)
             over = f"in {(last.stamp_ns - first.stamp_ns) / 1e6:.0f} ms"
-            refusal = self._half(went_m, asked[:, :3], asked[:, 6], "m", over) or self._half(
-                went_rad, asked[:, 3:6], asked[:, 7], "rad", over
-            )
-            if refusal:
-                return refusal
+            halves = ((went_m, asked[:, :3], asked[:, 6], "m"), (went_rad, asked[:, 3:6], asked[:, 7], "rad"))
+            for went, way, paths, unit in halves:
+                refusal = self._too_far(went, paths, unit, over, slacks=2.0 if touches else 1.0)
+                if refusal is None and not touches:
+                    refusal = self._off_the_way(went, way, unit, over)
+                if refusal:
+                    return refusal
         return None
 
-    def _half(self, went: np.ndarray, asked: np.ndarray, paths: np.ndarray, unit: str, over: str) -> Refusal | None:
-        """Judge translation or rotation: way that was measured, (3,), and commanded at each lag, (L, 3) and (L,)."""
-        limits, metres = self._limits, unit == "m"
-        slack, least = (limits.slack_m, limits.least_m) if metres else (limits.slack_rad, limits.least_rad)
-        size, path, straight = _size(went), float(paths.max()), np.linalg.norm(asked, axis=1)
+    def _too_far(self, went: np.ndarray, paths: np.ndarray, unit: str, over: str, *, slacks: float) -> Refusal | None:
+        """Judge how far the TCP went, (3,), m or rad, by the length that was commanded at each lag, (L,)."""
+        limits = self._limits
+        slack = slacks * (limits.slack_m if unit == "m" else limits.slack_rad)
+        size, path = _size(went), float(paths.max())
         if size > limits.gain * path + slack:
             text = (
                 f"TCP went {size:.3f} {unit} {over} where {path:.3f} were commanded, too far; compare units and scale "
                 "of the driver and the robot file"
             )
             return Refusal(kind=RefusalKind.TRACKING, text=text)
+        return None
+
+    def _off_the_way(self, went: np.ndarray, asked: np.ndarray, unit: str, over: str) -> Refusal | None:
+        """Judge the direction of the way that was measured, (3,), by what was commanded at each lag, (L, 3)."""
+        limits, metres = self._limits, unit == "m"
+        least = limits.least_m if metres else limits.least_rad
+        size, straight = _size(went), np.linalg.norm(asked, axis=1)
         if size < least or float(straight.min()) < least or not (metres or limits.turns):
             return None
         cosine = float((asked @ went / (straight * size)).max())
@@ -195,6 +227,11 @@ def _same(one: RobotState, other: RobotState) -> bool:
     if len(one.joints_rad):
         return np.array_equal(one.joints_rad, other.joints_rad)
     return np.array_equal(one.T_base_tcp.position_m, other.T_base_tcp.position_m)
+
+
+def _force(state: RobotState) -> np.ndarray:
+    """Return the force on the TCP from outside, shape (3,), N, base frame: where a weight stays as it is."""
+    return np.asarray(state.T_base_tcp.matrix @ state.wrench[:3])
 
 
 def _size(vector: np.ndarray) -> float:

@@ -111,7 +111,7 @@ class SafetyNode(StackNode):
             "last_rejection": said.last_rejection,
         }
         level = {Mode.STOP: Level.FAIL, Mode.HOLD: Level.WARN}.get(said.mode, Level.OK)
-        unheard, doubtful, forgetful = self._unheard, said.warning(now_ns), self._latch.error
+        unheard, doubtful, forgetful = self._unheard, said.warning(now_ns) or said.felt_at_rest(), self._latch.error
         return [
             Diagnosis(task="filter", level=level, message=self._banner(), values=values),
             Diagnosis(task="wiring", level=Level.FAIL if unheard else Level.OK, message=str(unheard or "ok")),
@@ -243,7 +243,11 @@ class SafetyNode(StackNode):
             return Refusal(kind=RefusalKind.DISK, text=self._latch.error)
         for looked_at in self._inputs:
             self._wiring[looked_at.topic] = problem_of_node(self, looked_at)
-        return self._unheard or self._filter.arm(now_ns)
+        felt = self._filter.felt_at_rest()
+        refusal = self._unheard or self._filter.arm(now_ns)
+        if felt and not refusal:
+            self.get_logger().warning(f"armed, but {felt}")
+        return refusal
 
     def _clear_stop(self, now_ns: int) -> Refusal | None:
         """Clear a STOP, but only together with its file: what a restart would bring back is not over."""

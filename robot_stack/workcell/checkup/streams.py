@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from robot_stack.config.camera import CameraConfig, SimCameraConfig
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import TeleopConfig
+from robot_stack.control.safety.tracking import CONTACT_N
 from robot_stack.types.command import Mode
 from robot_stack.types.finding import Finding
 from robot_stack.types.reason import Fault, Refusal
@@ -119,7 +120,15 @@ def judge_state(
         found = warn("robot", f"{measured}; a gap above {limit_s * 1e3:g} ms holds the robot")
     else:
         found = ok("robot", f"{measured}, no fault")
-    return [found, _inside_box(state, arm)]
+    return [found, _inside_box(state, arm), *_force_at_rest(state, name)]
+
+
+def _force_at_rest(state: RobotState, name: str) -> Iterator[Finding]:
+    """Warn of a force that an arm feels although nobody drives it."""
+    felt_n = float(np.linalg.norm(state.wrench[:3]))
+    if felt_n >= CONTACT_N:
+        text = f"{name} feels {felt_n:.0f} N while it stands, must be below {CONTACT_N:g} N unless it touches something"
+        yield warn("force", f"{text}; set the payload of its tool and zero its force sensor, by the robot's own means")
 
 
 def _inside_box(state: RobotState, arm: RunArm) -> Finding:
