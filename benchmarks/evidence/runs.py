@@ -20,6 +20,7 @@ from benchmarks.learning.lockstep import LAST, human_share, keep_demonstrations,
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.teleop_parts import OperatorConfig
 from robot_stack.learner.online_training import finish
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
@@ -162,7 +163,7 @@ class EvidenceRuns:
             "resets": len(result.successes),
             "cycles_s": [round(t, 3) for t in won],
             **training_figures(rows),
-            **operator_figures(folder, resolved.run.rate_hz),
+            **operator_figures(folder, resolved),
             **task_figures(result),
             "advantage_rank_correlation": ranked,
             "wall_s": round(time.monotonic() - started, 1),
@@ -249,13 +250,17 @@ def task_figures(result: Evaluation) -> dict[str, Any]:
     }
 
 
-def operator_figures(folder: Path, rate_hz: float) -> dict[str, Any]:
-    """The seconds in which an operator had the arm, and how long a demonstration that succeeded took."""
+def operator_figures(folder: Path, resolved: ResolvedRun) -> dict[str, Any]:
+    """The seconds in which an operator had the arm, and how long demonstrations took until the task was done.
+
+    A policy's success ends at the instant at which the task is done; a demonstration ends when its operator says so.
+    """
+    rate_hz, late_s = resolved.run.rate_hz, said_after_s(resolved)
     paths = sorted(RunPaths(folder).store.episodes.iterdir())
     episodes = [read_episode(path, images=False) for path in paths]
     demos = [episode for episode in episodes if episode.header.kind is EpisodeKind.DEMO]
     online = [episode for episode in episodes if episode.header.kind is EpisodeKind.ONLINE]
-    cycles = [episode.length / rate_hz for episode in demos if episode.end is EndReason.SUCCESS]
+    cycles = [episode.length / rate_hz - late_s for episode in demos if episode.end is EndReason.SUCCESS]
     demonstrated = sum(episode.length for episode in demos) / rate_hz
     corrected = sum(_in_hand(episode) for episode in online) / rate_hz
     return {
@@ -265,6 +270,12 @@ def operator_figures(folder: Path, rate_hz: float) -> dict[str, Any]:
         "robot_s": round(sum(episode.length for episode in episodes) / rate_hz, 1),
         "demonstration_cycle_s": round(float(np.mean(cycles)), 3) if cycles else None,
     }
+
+
+def said_after_s(resolved: ResolvedRun) -> float:
+    """How long after a task is done the scripted operator says so."""
+    operator: OperatorConfig = resolved.teleop.operator  # type: ignore[attr-defined]
+    return operator.reaction_s + operator.verdict_s
 
 
 def _in_hand(episode: StoredEpisode) -> int:

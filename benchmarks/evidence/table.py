@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from scipy.stats import t as student
 
 from benchmarks.evidence.advantage import WAYS
 from benchmarks.evidence.conditions import CONDITIONS
@@ -20,7 +21,6 @@ from reward_models.metrics import wilson_interval
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-Z95 = 1.959964
 OF_ALL = "advantage_rank_correlation"
 COLUMNS = (
     *("condition", "what", "minutes", "seeds", "success", "each seed", "cycle", "human steps"),
@@ -95,14 +95,14 @@ def differences(one: Any, other: Any, key: str = "") -> str:
 def pooled(results: Sequence[Result]) -> dict[str, Any]:
     """The figures of one condition over its seeds: successes and cycles of all resets together."""
     won, resets = sum(r["success"] for r in results), sum(r["resets"] for r in results)
-    cycles = np.concatenate([np.array(r["cycles_s"], np.float64) for r in results])
+    cycles = [float(np.mean(r["cycles_s"])) for r in results if r["cycles_s"]]
     return {
         "success": round(won / resets, 4),
         "resets": resets,
         "wilson95": [round(limit, 4) for limit in wilson_interval(won, resets)],
         "by_seed": [round(r["success"] / r["resets"], 4) for r in results],
-        "cycle_s": _mean(cycles),
-        "cycle95_s": mean_interval(cycles),
+        "cycle_s": _mean(t for r in results for t in r["cycles_s"]),
+        "cycle95_s": seeds_interval(cycles),
         "demonstration_cycle_s": _mean(_known(r["demonstration_cycle_s"] for r in results)),
         "human_share_first20": _mean(_known(r["human_share_first20"] for r in results)),
         "human_share_last20": _mean(_known(r["human_share_last20"] for r in results)),
@@ -116,12 +116,13 @@ def pooled(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def mean_interval(values: np.ndarray) -> list[float] | None:
-    """The 95 % interval of a mean, by the normal approximation; None for fewer than two values."""
-    if len(values) < 2:
+def seeds_interval(values: Sequence[float]) -> list[float] | None:
+    """The 95 % interval of a mean of seeds, by Student's t; None for fewer than three, which tell nothing of it."""
+    if len(values) < 3:
         return None
-    half = Z95 * float(values.std(ddof=1)) / np.sqrt(len(values))
-    return [round(float(values.mean()) - half, 4), round(float(values.mean()) + half, 4)]
+    middle, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    half = float(student.ppf(0.975, len(values) - 1)) * spread / np.sqrt(len(values))
+    return [round(middle - half, 4), round(middle + half, 4)]
 
 
 def ranked(results: Iterable[Result]) -> dict[str, Any] | None:
@@ -169,10 +170,11 @@ def table(results: Sequence[Result], picture: str = "../docs/images/evidence.png
         "",
         "Made by `make bench-evidence`: peg insertion in simulation; minutes are the robot time of online training.",
         "All conditions of an operator and a seed have the same demonstrations and trunk. Success without an operator",
-        "on the same held-out resets, pooled over the seeds, with Wilson's 95 % interval; cycle is the mean time of a",
-        f"success, with its 95 % interval; human steps are those of the last {LAST} episodes. Operator and robot time",
-        "are means over the seeds, demonstrations included. The interval is that of the resets; how far the seeds lie",
-        f"apart stands beside it.{_trunk_words(results)}",
+        "on the same held-out resets, pooled over the seeds, with Wilson's 95 % interval, which is that of the resets;",
+        "how far the seeds lie apart stands beside it. Cycle is the mean time of a success, with the 95 % interval of",
+        f"the seeds (Student's t) where there are three or more. Human steps are those of the last {LAST} episodes.",
+        "Operator and robot time are means over the seeds, demonstrations included.",
+        *_trunk_words(results),
         "",
         _line(COLUMNS),
         _line(["---"] * len(COLUMNS)),
@@ -187,11 +189,11 @@ def table(results: Sequence[Result], picture: str = "../docs/images/evidence.png
     return "\n".join([*lines, "", f"Commits: {commits}.", "", f"![Success and cycle]({picture})", ""])
 
 
-def _trunk_words(results: Sequence[Result]) -> str:
-    """Return how the trunk of all runs was trained, as a sentence; "" where no run tells."""
+def _trunk_words(results: Sequence[Result]) -> list[str]:
+    """Return how the trunk of all runs was trained, as a line; none where no run tells."""
     settings = results[0]["settings"].get("encoder", {}).get("settings", {}) if results else {}
     rate = settings.get("learning_rate")
-    return "" if rate is None else f" The trunk was trained at a learning rate of {rate:g}."
+    return [] if rate is None else [f"The trunk was trained at a learning rate of {rate:g}."]
 
 
 def _rank_rows(results: Sequence[Result]) -> list[str]:
@@ -223,9 +225,9 @@ def _rank_rows(results: Sequence[Result]) -> list[str]:
 
 def _row(name: str, words: str, figures: Mapping[str, Any]) -> str:
     low, high = figures["wilson95"]
-    cycle = "-"
+    cycle = "-" if figures["cycle_s"] is None else f"{figures['cycle_s']:.1f} s"
     if figures["cycle95_s"] is not None:
-        cycle = f"{figures['cycle_s']:.1f} s ({figures['cycle95_s'][0]:.2f} to {figures['cycle95_s'][1]:.2f})"
+        cycle += f" ({figures['cycle95_s'][0]:.2f} to {figures['cycle95_s'][1]:.2f})"
     human = "-" if figures["human_share_last20"] is None else f"{figures['human_share_last20']:.1%}"
     each = " ".join(f"{100 * share:.0f}" for share in figures["by_seed"])
     return _line(
@@ -260,8 +262,8 @@ def draw(results: Sequence[Result], path: Path) -> None:
         colour = f"C{('half_skilled' in name) + 2 * ('inattentive' in name)}"
         _dot(left, place, each["success"], each["wilson95"], colour)
         left.plot(each["by_seed"], [place] * len(each["by_seed"]), "|", color=colour, alpha=0.6)
-        if each["cycle95_s"] is not None:
-            _dot(right, place, each["cycle_s"], each["cycle95_s"], colour)
+        if each["cycle_s"] is not None:
+            _dot(right, place, each["cycle_s"], each["cycle95_s"] or [each["cycle_s"]] * 2, colour)
     left.set(xlabel="success on held-out resets", xlim=(0, 1.02), yticks=range(len(names)), yticklabels=names)
     left.invert_yaxis()
     right.set(xlabel="time of a success [s]")

@@ -62,9 +62,10 @@ def _better(
     wanted, measured = f"{100 * points:.0f} points of success", f"{100 * gain:+.1f} points"
     if or_shorter:
         wanted += f", or cycles {SHORTER:g} times shorter"
-        if whole["cycle95_s"] is not None and other["cycle95_s"] is not None:
+        if whole["cycle_s"] is not None and other["cycle_s"] is not None:
             factor = other["cycle_s"] / whole["cycle_s"]
-            met |= factor >= SHORTER and whole["cycle95_s"][1] < other["cycle95_s"][0]
+            known = whole["cycle95_s"] is not None and other["cycle95_s"] is not None
+            met |= known and factor >= SHORTER and whole["cycle95_s"][1] < other["cycle95_s"][0]
             measured += f", cycles {factor:.2f} times shorter"
     return Target(words, f"{wanted}; intervals apart", measured, met)
 

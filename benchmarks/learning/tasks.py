@@ -102,8 +102,8 @@ def table(runs: Sequence[Result]) -> str:
         "interval over all of them. RLPD, HG-DAgger and behaviour cloning begin from the same demonstrations and trunk",
         "and make as many updates; `rlpd_refit` is RLPD whose trunk is fitted again after "
         f"{' and '.join(map(str, REFIT_AT))} episodes. Human steps are those of the last {LAST} episodes. Operator and",
-        f"robot time have the demonstrations in them. Wanted: {WANTED:.0%} within 60 minutes of robot time, below 3 %",
-        "of human steps.",
+        "robot time have the demonstrations in them; a demonstration's time ends when the task is done, as a policy's.",
+        f"Wanted: {WANTED:.0%} within 60 minutes of robot time, below 3 % of human steps.",
         "",
         "| task | algorithm | seeds | success, each seed | together | cycle | demonstrations | human steps | episodes "
         "| operator | robot |",

@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.evidence.conditions import CONDITIONS, FIRST, OPERATORS
 from benchmarks.evidence.measure import measure_missing, read, wanted, write
-from benchmarks.evidence.runs import EvidenceRuns, commit, defaults_of, resolve, settings_of
-from benchmarks.evidence.table import MixedSettings, differences, document, mean_interval, pooled, refuse_mixed, table
+from benchmarks.evidence.runs import EvidenceRuns, commit, defaults_of, resolve, said_after_s, settings_of
+from benchmarks.evidence.table import MixedSettings, differences, document, pooled, refuse_mixed, seeds_interval, table
 from benchmarks.evidence.targets import targets
 from benchmarks.learning.comparison import FOLDER, Result
 
@@ -122,9 +121,19 @@ def test_successes_are_pooled_over_the_seeds_with_wilsons_interval() -> None:
     assert figures["cycle_s"] == pytest.approx((90 * 3 + 5 * 4 + 95 * 5) / 190, abs=1e-4)
 
 
-def test_the_interval_of_a_mean_is_that_of_the_normal_distribution() -> None:
-    assert mean_interval(np.array([1.0, 2.0, 3.0, 4.0])) == [1.2348, 3.7652]
-    assert mean_interval(np.array([1.0])) is None
+def test_the_interval_of_a_cycle_is_that_of_its_seeds_by_students_t() -> None:
+    assert seeds_interval([1.0, 2.0, 3.0, 4.0]) == [0.4457, 4.5543]  # t(3) = 3.1824
+    assert seeds_interval([1.0, 2.0]) is None
+    figures = pooled([result(seed=seed, cycles_s=[value] * 95) for seed, value in enumerate((1.0, 2.0, 3.0, 4.0))])
+    assert figures["cycle95_s"] == [0.4457, 4.5543], "380 resets of four policies are four samples"
+
+
+def test_a_cycle_of_two_seeds_stands_without_an_interval_and_meets_no_target_by_it() -> None:
+    (row,) = [line for line in table([result(), result(seed=1)]).splitlines() if line.startswith("| full ")]
+    assert "| 3.1 s |" in row
+    assert not verdicts(result(success=95), result("without_q", success=94, cycles_s=[9.0] * 94))[
+        "whole against without Q"
+    ]
 
 
 def test_a_condition_without_any_success_or_training_has_a_row() -> None:
@@ -161,9 +170,13 @@ def test_reward_must_add_points_or_speed_with_intervals_apart() -> None:
     assert not verdicts(result(success=89), without)["whole against without Q"]
     few = result("without_q", success=8, resets=10)
     assert not verdicts(result(success=95), few)["whole against without Q"]  # intervals overlap
-    slow = result("without_q", success=95, cycles_s=[4.9] * 50 + [5.1] * 45)
-    assert verdicts(result(success=95, cycles_s=[3.2, 3.3, 3.4]), slow)["whole against without Q"]
-    assert not verdicts(result(success=95, cycles_s=[3.4, 3.5, 3.6]), slow)["whole against without Q"]
+    slow = [result("without_q", seed=seed, cycles_s=[4.9 + 0.1 * seed]) for seed in range(3)]
+    assert verdicts(*(result(seed=seed, cycles_s=[3.2 + 0.1 * seed]) for seed in range(3)), *slow)[
+        "whole against without Q"
+    ]
+    assert not verdicts(*(result(seed=seed, cycles_s=[3.4 + 0.1 * seed]) for seed in range(3)), *slow)[
+        "whole against without Q"
+    ]
 
 
 def test_runs_of_different_lengths_are_not_held_against_each_other() -> None:
@@ -212,6 +225,11 @@ def test_without_q_and_hg_dagger_have_the_updates_and_the_average_of_what_is_shi
     assert {key for key in shipped if shipped[key] != without_q[key]} <= {"q_weight", "bc_half_life"}
     hg_dagger = settings_of(resolve(CONDITIONS["hg_dagger"], 0, 5.0))["settings"]
     assert {key: hg_dagger[key] for key in ("utd", "actor_tau")} == {key: shipped[key] for key in ("utd", "actor_tau")}
+
+
+def test_a_demonstration_ends_when_the_task_is_done_and_not_when_its_operator_says_so() -> None:
+    assert said_after_s(resolve(CONDITIONS["full"], 0, 5.0)) == pytest.approx(0.3 + 0.6)
+    assert said_after_s(resolve(CONDITIONS["half_skilled.full"], 0, 5.0)) == pytest.approx(0.45 + 0.6)
 
 
 def test_the_commit_is_named() -> None:
