@@ -260,6 +260,8 @@ class Randomiser:
         geoms = [model.geom(number).name for number in range(model.ngeom)]
         if "tighter_m" in config.varying and PART not in geoms:
             raise SpecError(f"scene has no {PART!r}, must have one for a tighter fit; leave randomise.tighter_m out")
+        if "tighter_m" in config.varying:  # its boxes are those of the part as it was compiled, and hide contacts
+            model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_MIDPHASE
         self._part = geoms.index(PART) if PART in geoms else None
         self._table = geoms.index(TABLE)
         self._scratch = mujoco.MjData(model)

@@ -194,6 +194,26 @@ def test_tighter_fit_widens_the_part_alone(plain: LocalCell) -> None:
     assert np.count_nonzero((tight.model.geom_size != plain.world.model.geom_size).any(axis=1)) == 1
 
 
+@pytest.mark.parametrize("task", ["peg_insert", "cable_plug"])
+def test_tighter_fit_touches_the_hole_so_much_earlier(task: str) -> None:
+    def play_m(*overrides: str) -> float:
+        world = build_world(load_run(task, list(overrides)))
+        world.reset(SEED)
+        model, data = world.model, world.data
+        socket, peg = model.body("socket").mocapid[0], model.joint("peg").qposadr[0]
+        data.mocap_pos[socket], data.mocap_quat[socket] = [0.5, 0, 0], [1, 0, 0, 0]
+        for off in np.arange(0.0, 0.002, 0.00005):
+            data.qpos[peg : peg + 7] = [0.5 + off, 0, 0.054, 0, 1, 0, 0]
+            mujoco.mj_fwdPosition(model, data)
+            names = [{model.geom(number).name for number in contact.geom} for contact in data.contact]
+            if any("peg" in pair and any("socket" in name for name in pair) for pair in names):
+                return float(off)
+        raise AssertionError("peg touches nothing")
+
+    narrower = play_m() - play_m("task.sim.randomise.tighter_m.train=[0.001, 0.001]")
+    assert narrower == pytest.approx(0.0005, abs=1e-4), "half of a millimetre on either side"
+
+
 def test_arm_follows_its_commands_later_by_the_delay() -> None:
     def height_m(cell: LocalCell, after_s: float) -> float:
         cell.reset(SEED)
