@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.ndimage import maximum_filter, minimum_filter
@@ -31,6 +31,8 @@ EDGE = 0.4
 """Difference among a cell and its neighbours below which there is nothing to be seen, such as a bare table."""
 WIDER, LEAST = 2.5, 0.2
 """A cell is odd beyond so many times the distance of the furthest success not strange, which is at least so much."""
+LOOSE = 0.75
+"""Distance beyond which a cell is odd beside a success of which too few are known to say how far others differ."""
 GONE = 6
 """Odd cells of one camera with which a frame no longer looks like the successes: of 64, a tenth of the picture."""
 BLANK = 0.3
@@ -42,19 +44,21 @@ CHUNK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonLook:
-    """What successes have in common; P cells, M remembered frames.
+    """What successes have in common; P cells, M remembered frames, K of successes too few for a look of their own.
 
     Attributes:
         columns: Entries of a frame's inputs that make up each cell, int64, shape (P, 3).
         camera: Number of the thumbnail that each cell is in, int64, shape (P,).
         reach: Distance from the nearest remembered frame beyond which a cell is odd, float32, shape (P,).
         known: The cells of the remembered frames, float32, shape (M, P, 3).
+        few: The cells of frames of other successes, which may look otherwise, float32, shape (K, P, 3).
     """
 
     columns: np.ndarray
     camera: np.ndarray
     reach: np.ndarray
     known: np.ndarray
+    few: np.ndarray
 
     @classmethod
     def of(cls, successes: Sequence[np.ndarray], thumbnails: Sequence[Columns]) -> CommonLook:
@@ -82,23 +86,15 @@ class CommonLook:
             camera=camera[used],
             reach=(WIDER * np.maximum(furthest[used], LEAST)).astype(np.float32),
             known=known[:, used],
+            few=np.zeros((0, int(used.sum()), 3), np.float32),
         )
 
     def with_few(self, successes: Sequence[np.ndarray]) -> CommonLook:
-        """Return what other successes have in common with these, too few for a look of their own, inputs (n, D).
+        """Return a look that accepts other successes too, too few for a look of their own, inputs (n, D).
 
-        A cell that is odd in any of their frames is no longer compared; the others know how these look too.
+        Its cells stay: a frame shall look like these successes or like those, in the same cells.
         """
-        if not len(self.columns):
-            return self
-        shown = np.concatenate(_cells(successes, self.columns))
-        used = (nearest(shown, self.known) <= self.reach).all(axis=0)
-        return CommonLook(
-            columns=self.columns[used],
-            camera=self.camera[used],
-            reach=self.reach[used],
-            known=np.concatenate([self.known, shown])[:, used],
-        )
+        return replace(self, few=np.concatenate([self.few, *_cells(successes, self.columns)]))
 
     @classmethod
     def _empty(cls) -> CommonLook:
@@ -108,6 +104,7 @@ class CommonLook:
             camera=none,
             reach=np.zeros(0, np.float32),
             known=np.zeros((0, 0, 3), np.float32),
+            few=np.zeros((0, 0, 3), np.float32),
         )
 
     def fits(self, frames: np.ndarray) -> np.ndarray:
@@ -115,10 +112,16 @@ class CommonLook:
         fitting = np.ones(len(frames), bool)
         for begin in range(0, len(frames) if len(self.columns) else 0, CHUNK):
             part = slice(begin, begin + CHUNK)
-            odd = nearest(frames[part][:, self.columns], self.known) > self.reach
-            for number in range(int(self.camera.max()) + 1):
-                fitting[part] &= odd[:, self.camera == number].sum(axis=1) < GONE
+            shown = frames[part][:, self.columns]
+            fitting[part] = self._alike(nearest(shown, self.known) > self.reach)
+            if len(self.few):
+                fitting[part] |= self._alike(nearest(shown, self.few) > LOOSE)
         return fitting
+
+    def _alike(self, odd: np.ndarray) -> np.ndarray:
+        """Return whether frames look alike, of which some cells are odd, bool (N, P)."""
+        cameras = [odd[:, self.camera == number].sum(axis=1) for number in range(int(self.camera.max()) + 1)]
+        return np.asarray(np.max(cameras, axis=0) < GONE)
 
 
 def _cells(successes: Sequence[np.ndarray], columns: np.ndarray) -> list[np.ndarray]:

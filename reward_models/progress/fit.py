@@ -190,8 +190,8 @@ def _look_at_successes(model: ProgressModel, successes: Sequence[ScoredEpisode],
     From the nearest end of a success half as far again as the furthest of them is from the nearest of another episode.
     A covered camera, another socket or a hand before the lens is further; the members were never shown any of it and
     may be sure of anything. A single success has no other to be far from: its end joins those that `start` knows,
-    within the reach that is known. Nor can few say what all have in common: what `start` knows of that stays, but for
-    the cells that they contradict.
+    within the reach that is known. Nor can few say what all have in common: what `start` knows of that stays, and a
+    frame may look like these instead.
     """
     ends, whole = [e.frames[-e.done_frames :] for e in successes], [e.frames for e in successes]
     if start is not None and len(successes) < FEWEST:

@@ -18,9 +18,11 @@ from reward_models.progress.network import ProgressNetwork
 from robot_stack.types.errors import RewardError
 
 LOOKS = ("always", "finished")
+LOOK = ("columns", "camera", "reach", "known", "few")
+"""What each of these consists of."""
 ARRAYS = (
     "mean", "scale", "calibration", "done_known", "done_reach", "thumbnails",
-    *(f"{look}.{part}" for look in LOOKS for part in ("columns", "camera", "reach", "known")),
+    *(f"{look}.{part}" for look in LOOKS for part in LOOK),
 )  # fmt: skip
 """What a model consists of beside its members and its text."""
 
@@ -178,7 +180,7 @@ class ProgressModel:
             **{
                 f"{name}.{part}": torch.from_numpy(getattr(look, part))
                 for name, look in zip(LOOKS, (self.always, self.finished), strict=True)
-                for part in ("columns", "camera", "reach", "known")
+                for part in LOOK
             },
         }
 
@@ -208,8 +210,7 @@ class ProgressModel:
         self.mean, self.scale = state["mean"].numpy(), state["scale"].numpy()
         self.done_known, self.done_reach = state["done_known"].numpy(), float(state["done_reach"])
         self.always, self.finished = (
-            CommonLook(**{part: state[f"{name}.{part}"].numpy() for part in ("columns", "camera", "reach", "known")})
-            for name in LOOKS
+            CommonLook(**{part: state[f"{name}.{part}"].numpy() for part in LOOK}) for name in LOOKS
         )
         scale, offset = state["calibration"].tolist()
         self.calibration, self.text = (scale, offset), state["text"]

@@ -15,8 +15,13 @@ PART = (slice(1, 5), slice(3, 5))
 """Cells of the part, in the middle of the hand."""
 
 
-def pictured(seed: int, *, part: bool = True, success: bool = True, lost_at: float = 2.0) -> ScoredEpisode:
-    """A hand that comes down to a block in 25 to 40 frames; without the part from `lost_at` on, of the episode."""
+def pictured(
+    seed: int, *, part: bool = True, success: bool = True, lost_at: float = 2.0, light: float = 0.0
+) -> ScoredEpisode:
+    """A hand that comes down to a block in 25 to 40 frames; without the part from `lost_at` on, of the episode.
+
+    In another `light` every cell is another by so much.
+    """
     rng = np.random.default_rng(seed)
     length = int(rng.integers(25, 41))
     way = np.linspace(0, 1, length)
@@ -29,6 +34,6 @@ def pictured(seed: int, *, part: bool = True, success: bool = True, lost_at: flo
         views[t, top:, 1:7] = (-0.5, -0.5, 1.5)
     there = part & (way < lost_at)
     views[np.ix_(there, range(1, 5), range(3, 5))] = (2.0, 0.3, -1.0)
-    views += 0.05 * rng.normal(size=views.shape)
+    views += light + 0.05 * rng.normal(size=views.shape)
     frames = np.concatenate([plain, views.reshape(length, -1)], axis=1).astype(np.float32)
     return ScoredEpisode(frames=frames, success=success, done_frames=4, thumbnails=THUMBNAILS)

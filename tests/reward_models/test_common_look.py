@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from reward_models.progress.common_look import FEWEST, GONE, KEPT, CommonLook, c
 from tests.reward_models.pictured import PLAIN, SIDE, THUMBNAILS, pictured
 
 
-def ends(seeds: range, **how: bool) -> list[np.ndarray]:
+def ends(seeds: range, **how: Any) -> list[np.ndarray]:
     return [pictured(seed, **how).frames[-4:] for seed in seeds]
 
 
@@ -106,19 +108,18 @@ def test_of_few_successes_nothing_is_known() -> None:
     assert len(CommonLook.of(ends(range(FEWEST)), THUMBNAILS).columns)
 
 
-def test_what_one_more_success_contradicts_is_no_longer_compared_and_the_rest_stays(look: CommonLook) -> None:
-    one = ends(range(40, 41))[0]
-    assert len(look.with_few([one]).columns) == len(look.columns)
-    picture(one)[:, 5:, 1:7] = (0.0, 2.0, 2.0)  # the block has another colour now
-    less = look.with_few([one])
-    assert 0 < len(less.columns) < len(look.columns)
+def test_another_success_is_accepted_beside_the_others_and_no_cell_is_given_up(look: CommonLook) -> None:
+    one, alike = (ends(range(seed, seed + 1), light=0.9)[0] for seed in (40, 41))
+    both = look.with_few([one])
     assert not look.fits(one).any()
-    assert less.fits(one).all()
-    bare = one.copy()
-    picture(bare)[:, 1:5, 3:5] = (-1.0, -1.0, -1.0)  # the hand alone
-    assert not less.fits(bare).any()
-    nothing = CommonLook.of([], ())
-    assert nothing.with_few([one]) is nothing
+    assert both.fits(np.concatenate([one, alike, *ends(range(20, 25))])).all()
+    assert np.array_equal(both.columns, look.columns)
+    assert not both.fits(np.concatenate(ends(range(20, 25), part=False))).any()
+    assert not both.fits(np.concatenate(ends(range(40, 45), part=False, light=0.9))).any()
+    mixed = one.copy()
+    picture(mixed)[:, :5] = picture(ends(range(20, 21))[0])[:, :5]  # the hand of one scene and the block of another
+    assert not both.fits(mixed).any()
+    assert CommonLook.of([], ()).with_few([one]).fits(mixed).all()
 
 
 def test_without_thumbnails_every_frame_fits() -> None:

@@ -355,12 +355,15 @@ def test_from_an_episode_that_nobody_judged_it_is_learned_what_does_not_look_fin
     assert not ruled_out[: len(ruled_out) // 4].any()
 
 
-def test_an_adapted_model_still_knows_a_hand_without_its_part(holding: ProgressModel) -> None:
-    adapted, _ = fit([pictured(70)], HELD, text=TEXT, seed=0, start=holding)
-    assert min(len(adapted.always.columns), len(adapted.finished.columns)) > 0.8 * len(holding.always.columns)
-    for seed in range(40, 44):
-        assert adapted.score(pictured(seed).frames).success[-1] > 0.5
-        lost = adapted.score(pictured(seed, lost_at=0.5).frames)
+@pytest.mark.parametrize("light", [0.0, 0.9])
+def test_a_model_adapted_to_another_light_still_knows_a_hand_without_its_part(
+    holding: ProgressModel, light: float
+) -> None:
+    adapted, _ = fit([pictured(70, light=light)], HELD, text=TEXT, seed=0, start=holding)
+    for seed, where in [(70, light), *((seed, light) for seed in range(40, 44)), (45, 0.0)]:
+        whole, lost = (adapted.score(pictured(seed, light=where, lost_at=at).frames) for at in (2.0, 0.5))
+        assert whole.success[-1] > 0.5
+        assert whole.progress[-1] > 0.5
         assert (lost.success[-1], lost.progress[-1]) == (0.0, 0.0)
 
 
