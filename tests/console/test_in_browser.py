@@ -268,6 +268,24 @@ def test_keyboard_only(cell, url, tab):
     assert any("copy all" in text for text in reached), "the last button is reached"
 
 
+def test_space_presses_no_button_whatever_the_page_may_drive(tmp_path, tab):
+    cell = FakeCell(real_run(), tmp_path)
+    with served(cell) as url:
+        cell.mode(Mode.POLICY)
+        cell.episode(1)
+        page = tab(url)
+        says(page, "#seat", "you are the operator")
+        page.locator("#keys [data-what=discard]").focus()
+        page.keyboard.press(" ")
+        page.keyboard.press("Control+ ")
+        for _ in range(3):  # kept down, it repeats
+            page.keyboard.down(" ")
+        page.keyboard.up(" ")
+        page.keyboard.press("Escape")
+        until(lambda: "hold" in cell.done.pressed, "the hold, which comes last", page)
+        assert cell.done.pressed == ["hold"]
+
+
 def test_esc_holds_also_in_the_middle_of_a_word(cell, url, tab):
     cell.mode(Mode.POLICY)
     cell.episode(7)
