@@ -377,6 +377,23 @@ def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     assert cell.done.pressed == ["success"], "held down it is one press"
 
 
+def test_a_gamepad_that_is_unplugged_while_it_drives_is_a_lost_hand(cell, url, tab):
+    cell.mode(Mode.HUMAN)
+    cell.episode(4)
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    page.evaluate("""() => {
+        const button = (index) => ({ pressed: index === 4 });
+        window.pad = { connected: true, mapping: 'standard', axes: [0, -1, 0, 0],
+            buttons: Array.from({ length: 17 }, (_, index) => button(index)) };
+        navigator.getGamepads = () => [window.pad];
+    }""")
+    until(lambda: cell.done.driving, "the hand", page)
+    page.evaluate("window.pad = null")
+    until(lambda: not cell.done.driving, "nothing is held any more", page)
+    until(lambda: any(packet.buttons[-1] for packet in cell.done.moves), "the loss", page)
+
+
 def test_on_a_real_cell_the_page_has_nothing_that_moves(tmp_path, tab):
     cell = FakeCell(real_run(), tmp_path)
     with served(cell) as url:
