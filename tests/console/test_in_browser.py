@@ -14,6 +14,7 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.disk.jsonl import mapping, read_jsonl
+from robot_stack.teleop.page import PRESSED
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from tests.console.browser_rig import (
@@ -161,6 +162,25 @@ def test_two_tabs_one_writes_and_one_watches(cell, url, tab):
     second.get_by_role("button", name="become the operator").click()
     says(second, "#seat", "you are the operator")
     says(first, "#seat", "you watch")
+
+
+def test_what_is_tapped_while_nobody_takes_it_is_forgotten(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    first, second = tab(url), tab(url)
+    says(first, "#seat", "you are the operator, 2 pages open")
+    says(second, "#seat", "you watch")
+    for key in ("c", " "):
+        second.keyboard.press(key)
+    second.get_by_role("button", name="become the operator").click()
+    says(second, "#seat", "you are the operator")
+    begun = len(cell.done.moves)
+    until(lambda: len(cell.done.moves) > begun + 5, "what the second page says", second)
+    assert not any(packet.buttons[PRESSED.index("gripper_close")] for packet in cell.done.moves)
+    first.get_by_role("button", name="become the operator").click()
+    says(first, "#seat", "you are the operator")
+    first.keyboard.press("c")
+    closing = PRESSED.index("gripper_close")
+    until(lambda: any(packet.buttons[closing] for packet in cell.done.moves), "a tap that is taken", first)
 
 
 def test_a_key_that_shift_renames_is_let_go_of_all_the_same(cell, run, tab, monkeypatch):

@@ -200,13 +200,14 @@ export class Hand {
   }
 
   say(live = true) {
+    const tapped = [...this.tapped];
+    this.tapped.clear();  // also where nobody takes it: it is not meant for later
     if (!this.drives || !this.writes || !this.link.up) return;
     const { axes, pressed, lost } = this.read();
     if (lost) { this.release(); return; }
-    for (const action of this.tapped) {
+    for (const action of tapped) {
       if (HELD.includes(action) || action === "next_arm") pressed.add(action);  // a short press is not lost
     }
-    this.tapped.clear();
     this.wasHolding = live && pressed.has("deadman");
     this.link.send({ k: "move", t_ms: performance.now(), axes, pressed: [...pressed], live });
   }
