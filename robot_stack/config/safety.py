@@ -164,9 +164,14 @@ def tighten(base: Located, tighter: Located, mistakes: list[Mistake]) -> Located
     """
     for key, new in tighter.entries.items():
         old = base.get(key)
-        if key not in LIMITS or old is None or not _number(old.value) or not _number(new.value):
+        if key not in LIMITS or not _number(new.value):
             continue
-        if new.value > old.value:  # type: ignore[operator]
+        if old is None:
+            if not SafetyConfig.model_fields[key].is_required():  # its default is the highest value there is
+                base = base.with_value((key,), new)
+        elif not _number(old.value):
+            continue
+        elif new.value > old.value:  # type: ignore[operator]
             text = (
                 f"input should be at most {old.value}, the limit at {old.mark} (got {new.value}); "
                 "limits can only be made tighter here, edit that file to loosen one"

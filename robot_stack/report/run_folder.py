@@ -21,7 +21,7 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, CriticRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
 from robot_stack.types.errors import ConfigError, StoreError
-from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EpisodeKind
 
@@ -75,11 +75,7 @@ class RunRecord:
         Verdicts that arrived after the row was written are taken from the labels.
         """
         newest = {row.episode_id: row for row in of_kind(self.rows, EpisodeRow) if row.episode_kind is kind}
-        truth, declared = self._said_by(LabelSource.TRUTH), self._said_by(LabelSource.MODEL)
-        return [
-            replace(row, truth=truth.get(name, row.truth), declared=declared.get(name, row.declared))
-            for name, row in sorted(newest.items())
-        ]
+        return [self._with_labels(newest[name]) for name in sorted(newest)]
 
     def controls(self, kind: EpisodeKind) -> list[ControlRow]:
         """Return the actors' rows about the ticks of episodes of a kind."""
@@ -132,15 +128,28 @@ class RunRecord:
             found |= {scores.episode_id: scores for scores in files.read(version)}
         return found
 
-    def _said_by(self, source: LabelSource) -> dict[str, bool]:
-        """Return for each episode whether a source called it a success, by the labels; the newest counts."""
-        return {label.episode_id: label.verdict is Verdict.SUCCESS for label in self._labels if label.source is source}
+    def _with_labels(self, row: EpisodeRow) -> EpisodeRow:
+        said = self._verdicts.get(row.episode_id, {})
+        truth, model, operator = (
+            said.get(source) for source in (LabelSource.TRUTH, LabelSource.MODEL, LabelSource.OPERATOR)
+        )
+        counts, declared = operator or model, row.declared if model is None else model is Verdict.SUCCESS
+        return replace(
+            row,
+            truth=row.truth if truth is None else truth is Verdict.SUCCESS,
+            declared=declared,
+            success=row.success if counts is None else counts is Verdict.SUCCESS,
+            refused=row.refused if operator is None else declared and operator is Verdict.FAILURE,
+        )
 
     @cached_property
-    def _labels(self) -> list[Label]:
-        """All labels, oldest first."""
+    def _verdicts(self) -> dict[str, dict[LabelSource, Verdict]]:
+        """Of each episode the newest verdict of each source, by the labels."""
+        said: dict[str, dict[LabelSource, Verdict]] = {}
         labels = read_labels(self.paths.store.labels).rows
-        return sorted(labels, key=lambda label: (label.stamp_unix_s, label.verdict))
+        for label in sorted(labels, key=lambda label: (label.stamp_unix_s, label.verdict)):
+            said.setdefault(label.episode_id, {})[label.source] = label.verdict
+        return said
 
 
 def read_run(folder: Path) -> RunRecord:

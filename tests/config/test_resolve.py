@@ -123,6 +123,17 @@ def test_the_command_line_makes_limits_tighter_and_never_looser(root: Path, edit
     assert "input should be at most 0.15, the limit at mine/tasks/peg_insert.yaml:24:25 (got 0.2)" in line
 
 
+def test_a_limit_that_the_safety_file_leaves_out_is_tightened_like_any_other(root: Path, edit: Edit) -> None:
+    safety = root / "safety" / "table.yaml"
+    lines = safety.read_text().splitlines(keepends=True)
+    safety.write_text("".join(line for line in lines if not line.startswith("yaw_range_rad")))
+    assert load_run("peg_insert", ["safety.yaw_range_rad=2.0"], root).safety.yaw_range_rad == 2.0
+    edit("tasks/peg_insert.yaml", "sim:\n", "safety: {yaw_range_rad: 1.5}\nsim:\n")
+    assert load_run("peg_insert", root=root).safety.yaw_range_rad == 1.5
+    (line,) = refusal(root, "safety.yaw_range_rad=2.0")
+    assert "input should be at most 1.5, the limit at mine/tasks/peg_insert.yaml:24:25 (got 2.0)" in line
+
+
 @pytest.mark.parametrize("value", ["fast", ".nan", "-1", "0", "true", "[0.1]", "null"])
 def test_a_limit_that_is_no_positive_number_is_refused_from_the_command_line(value: str, root: Path) -> None:
     assert any("max_speed_m_s: input should be" in line for line in refusal(root, f"safety.max_speed_m_s={value}"))

@@ -218,6 +218,35 @@ def test_arrows_go_through_the_list_as_it_is_filtered(served, tab):
         says(page, ".film figcaption", episode_id)
 
 
+def test_nothing_is_done_with_an_episode_while_the_next_is_on_its_way(served, tab):
+    page = tab(served.url)
+    open_episode(page, HELPED)
+    kept_back = []
+    page.route(f"**/episodes/{ALONE}", lambda route: kept_back.append(route))
+    page.keyboard.press("ArrowDown")
+    until(lambda: len(kept_back) == 1, "the question", page)
+    page.keyboard.press("f")
+    says(page, "#notice", "is still on its way")
+    page.keyboard.press("[")
+    for button in ("#say button >> nth=2", "#from", "#write"):
+        page.locator(button).dispatch_event("pointerdown")
+        page.locator(button).click(force=True, no_wait_after=True)
+    page.locator("#say button >> nth=2").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    assert served.json("api/list")["waiting"] == {}
+    assert page.locator("#trims li").count() == 0
+    kept_back[0].continue_()
+    says(page, ".film figcaption", ALONE)
+    page.keyboard.press("d")
+    says(page, f"tr[data-id='{ALONE}'] .outcome", "discard")
+    page.route(f"**/episodes/{HELPED}", lambda route: route.abort())
+    page.keyboard.press("ArrowUp")
+    says(page, "#notice", "does not answer")
+    page.keyboard.press("s")
+    says(page, f"tr[data-id='{ALONE}'] .outcome", "success")
+
+
 def test_a_verdict_is_given_by_its_key_and_undone(served, tab):
     page = tab(served.url)
     open_episode(page, HELPED)

@@ -14,6 +14,7 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.disk.jsonl import mapping, read_jsonl
+from robot_stack.teleop.page import PRESSED
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from tests.console.browser_rig import (
@@ -163,6 +164,25 @@ def test_two_tabs_one_writes_and_one_watches(cell, url, tab):
     says(first, "#seat", "you watch")
 
 
+def test_what_is_tapped_while_nobody_takes_it_is_forgotten(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    first, second = tab(url), tab(url)
+    says(first, "#seat", "you are the operator, 2 pages open")
+    says(second, "#seat", "you watch")
+    for key in ("c", " "):
+        second.keyboard.press(key)
+    second.get_by_role("button", name="become the operator").click()
+    says(second, "#seat", "you are the operator")
+    begun = len(cell.done.moves)
+    until(lambda: len(cell.done.moves) > begun + 5, "what the second page says", second)
+    assert not any(packet.buttons[PRESSED.index("gripper_close")] for packet in cell.done.moves)
+    first.get_by_role("button", name="become the operator").click()
+    says(first, "#seat", "you are the operator")
+    first.keyboard.press("c")
+    closing = PRESSED.index("gripper_close")
+    until(lambda: any(packet.buttons[closing] for packet in cell.done.moves), "a tap that is taken", first)
+
+
 def test_a_key_that_shift_renames_is_let_go_of_all_the_same(cell, run, tab, monkeypatch):
     """A driving key that is no letter: Shift comes while it is down, and its name is another when it goes up."""
     monkeypatch.setattr(type(cell.desk), "welcome", with_key(type(cell.desk).welcome, "x+", ","))
@@ -268,6 +288,24 @@ def test_keyboard_only(cell, url, tab):
     assert any("copy all" in text for text in reached), "the last button is reached"
 
 
+def test_space_presses_no_button_whatever_the_page_may_drive(tmp_path, tab):
+    cell = FakeCell(real_run(), tmp_path)
+    with served(cell) as url:
+        cell.mode(Mode.POLICY)
+        cell.episode(1)
+        page = tab(url)
+        says(page, "#seat", "you are the operator")
+        page.locator("#keys [data-what=discard]").focus()
+        page.keyboard.press(" ")
+        page.keyboard.press("Control+ ")
+        for _ in range(3):  # kept down, it repeats
+            page.keyboard.down(" ")
+        page.keyboard.up(" ")
+        page.keyboard.press("Escape")
+        until(lambda: "hold" in cell.done.pressed, "the hold, which comes last", page)
+        assert cell.done.pressed == ["hold"]
+
+
 def test_esc_holds_also_in_the_middle_of_a_word(cell, url, tab):
     cell.mode(Mode.POLICY)
     cell.episode(7)
@@ -357,6 +395,23 @@ def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     page.evaluate("window.pad.buttons[4].pressed = false")
     until(lambda: not cell.done.driving, "letting go", page)
     assert cell.done.pressed == ["success"], "held down it is one press"
+
+
+def test_a_gamepad_that_is_unplugged_while_it_drives_is_a_lost_hand(cell, url, tab):
+    cell.mode(Mode.HUMAN)
+    cell.episode(4)
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    page.evaluate("""() => {
+        const button = (index) => ({ pressed: index === 4 });
+        window.pad = { connected: true, mapping: 'standard', axes: [0, -1, 0, 0],
+            buttons: Array.from({ length: 17 }, (_, index) => button(index)) };
+        navigator.getGamepads = () => [window.pad];
+    }""")
+    until(lambda: cell.done.driving, "the hand", page)
+    page.evaluate("window.pad = null")
+    until(lambda: not cell.done.driving, "nothing is held any more", page)
+    until(lambda: any(packet.buttons[-1] for packet in cell.done.moves), "the loss", page)
 
 
 def test_on_a_real_cell_the_page_has_nothing_that_moves(tmp_path, tab):

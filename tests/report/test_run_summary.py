@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import pytest
 
 from reward_models.metrics import wilson_interval
 from robot_stack.disk.jsonl import mapping, read_jsonl
+from robot_stack.replay.annotations import LabelLog
 from robot_stack.report.headline import headline
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.summary import build_summary, write_summary
 from robot_stack.report.targets import figures
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.transition import EpisodeKind
 from tests.report.fake_run import ASKED, PRETRAIN, UTD, Played, write_run
 
 KEYS = {
@@ -130,6 +134,29 @@ def test_a_verdict_that_came_after_the_row_is_taken_from_the_labels(tmp_path: Pa
     rows = raw_rows(folder / "metrics.jsonl")
     rewrite(folder / "metrics.jsonl", [row | ({"truth": None} if "truth" in row else {}) for row in rows])
     assert build_summary(folder)["reward"]["false_done_rate"] == 1.0
+
+
+def test_what_an_operator_said_after_the_row_is_what_counts(tmp_path: Path) -> None:
+    plays = [play(declared=False), play(), play(), replace(play(), operator=Verdict.FAILURE)]
+    folder = run_of(tmp_path / "r", plays)
+    rows = raw_rows(folder / "metrics.jsonl")
+    rewrite(folder / "metrics.jsonl", [row | ({"truth": None} if "truth" in row else {}) for row in rows])
+    log = LabelLog(folder / "store" / "labels.jsonl")
+    log.open()
+    kept = [asdict(label) for label in log.rows if label.source is not LabelSource.TRUTH]
+    rewrite(folder / "store" / "labels.jsonl", kept)
+    before = read_run(folder).episodes(EpisodeKind.ONLINE)
+    assert [(row.success, row.refused) for row in before] == [
+        (False, False), (True, False), (True, False), (False, True),
+    ]  # fmt: skip
+    log.open()
+    said = (Verdict.SUCCESS, Verdict.FAILURE, Verdict.DISCARD, Verdict.SUCCESS)
+    for row, verdict in zip(before, said, strict=True):
+        log.append(Label(episode_id=row.episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=2e9))
+    after = read_run(folder).episodes(EpisodeKind.ONLINE)
+    assert [(row.success, row.refused) for row in after] == [
+        (True, False), (False, True), (False, False), (True, False),
+    ]  # fmt: skip
 
 
 def test_times_are_of_training_episodes_only(own_run: Path) -> None:

@@ -28,6 +28,7 @@ export class Hand {
     this.pads = [];
     this.buttons = new Map();
     this.down = new Set();
+    this.gripped = false;  // by the deadman of a gamepad
     this.wasHolding = false;
     this.fine = false;
     for (const kind of ["keydown", "keyup"]) addEventListener(kind, (event) => { this.fine = event.shiftKey; }, true);
@@ -145,7 +146,7 @@ export class Hand {
     if (this.wasHolding) this.say(live);
   }
 
-  // the keys go elsewhere from here on: a deadman that nobody can see let go of is a lost hand, and the arm holds
+  // the keys go elsewhere from here on, or the gamepad is unplugged: a deadman that nobody can see let go of is a lost hand, and the arm holds
   release() {
     this.fine = false;
     this.drop(false);
@@ -162,6 +163,7 @@ export class Hand {
     pad.buttons.forEach((button, index) => {
       const action = this.buttons.get(PLACES[index] || "");
       if (!action || !button.pressed) return;
+      if (action === "deadman") this.gripped = true;
       if (this.takes(action)) pressed.add(action);
       else {
         now.add(action);
@@ -187,8 +189,10 @@ export class Hand {
       pad.layout.axes.forEach((axis, index) => { axes[AXES.indexOf(axis)] += pad.layout.signs[index] * pad.at[index]; });
     }
     const gamepad = this.gamepad();
+    const lost = this.gripped && !gamepad;
+    this.gripped = false;
     if (gamepad) this.readGamepad(gamepad, axes, pressed);
-    return { axes: axes.map((value) => Math.max(-1, Math.min(1, value || 0))), pressed };
+    return { axes: axes.map((value) => Math.max(-1, Math.min(1, value || 0))), pressed, lost };
   }
 
   tick() {
@@ -196,12 +200,14 @@ export class Hand {
   }
 
   say(live = true) {
+    const tapped = [...this.tapped];
+    this.tapped.clear();  // also where nobody takes it: it is not meant for later
     if (!this.drives || !this.writes || !this.link.up) return;
-    const { axes, pressed } = this.read();
-    for (const action of this.tapped) {
+    const { axes, pressed, lost } = this.read();
+    if (lost) { this.release(); return; }
+    for (const action of tapped) {
       if (HELD.includes(action) || action === "next_arm") pressed.add(action);  // a short press is not lost
     }
-    this.tapped.clear();
     this.wasHolding = live && pressed.has("deadman");
     this.link.send({ k: "move", t_ms: performance.now(), axes, pressed: [...pressed], live });
   }

@@ -28,6 +28,8 @@ const may = ({ rights, asks, stages }, what) => {
 };
 // a field of words takes the keys; the scrubber of an episode does not
 const writing = (element) => element instanceof HTMLElement && element.matches("textarea, input:not([type=range])");
+// space drives, here or on the device at the robot, and presses no button: Enter does
+const spare = (event) => { if (keyName(event) === "space" && !writing(event.target)) event.preventDefault(); };
 
 export class Keys {
   constructor(link, hand, halt, say) {
@@ -92,6 +94,7 @@ export class Keys {
   }
 
   down(event) {
+    spare(event);
     const name = keyName(event);
     if (name === "esc") {
       if (!event.repeat) this.press("hold");
@@ -120,11 +123,11 @@ export class Keys {
   }
 
   up(event) {
+    spare(event);
     // by its place: with Shift, which came or went meanwhile, its name may be another
     const action = this.drives.get(event.code) || this.actions.get(keyName(event));
     this.drives.delete(event.code);
     if (!action || !this.hand.takes(action)) return;
-    if (!writing(event.target)) event.preventDefault();  // a space that is let go of clicks no button
     this.hand.letGo(action);
   }
 

@@ -73,6 +73,7 @@ async function choose(ids) {
   turn += 1;
   const mine = turn;
   library.mark(ids[0] || "", ids[1] || "");
+  desk.fetching = true;
   try {
     const episodes = await Promise.all(ids.map((id) => get(episodePath(id))));
     if (mine !== turn) return;
@@ -86,6 +87,8 @@ async function choose(ids) {
     if (mine !== turn) return;
     library.mark(open[0]?.id || "", open[1]?.id || "");
     notice(error.message);
+  } finally {
+    if (mine === turn) desk.fetching = false;
   }
 }
 

@@ -79,7 +79,19 @@ export class Desk {
     onPress(at("stage-here"), () => this.press("stage"));
   }
 
+  // while the next episode is fetched nothing is done with the one that is still shown
+  get fetching() { return at("desk").inert; }
+
+  set fetching(value) { at("desk").inert = value; }
+
+  // false, and said so, while what a key is meant for is not shown yet
+  get ready() {
+    if (this.fetching) this.notice("that episode is still on its way; press again once it is shown");
+    return !this.fetching;
+  }
+
   press(what) {
+    if (!this.ready) return;
     if (what === "stage") this.stageHere(); else this.say(what);
   }
 
@@ -175,6 +187,7 @@ export class Desk {
 
   // the first (0) or last (1) frame that stays is the one that is shown
   cut(which) {
+    if (!this.ready) return;
     if (!this.episode || this.player.tracks.length !== 1) { this.notice("one episode must be shown to be trimmed; end the comparison"); return; }
     const last = this.episode.t.length - 1;
     const kept = [...(this.trims.get(this.episode.id) || [0, last])];
