@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.transport.access.bounds import MAX_OPEN_EPISODES
+from robot_stack.transport.access.refusals import Refusal, RefusedError
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.roster import Roster
 from robot_stack.types.errors import SpecError
-from robot_stack.types.event import Label
+from robot_stack.types.event import Label, Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
@@ -23,8 +24,6 @@ from robot_stack.types.transition import EpisodeHeader, Step
 FLUSH_S = 0.5
 LEAST_PAUSE_S = 0.05
 """Between two flushes, in which steps are taken."""
-ABSENT_S = 900.0
-"""After this long without its actor an open episode is closed. An actor alone stops acting much earlier."""
 INBOX_BYTES = 256 << 20
 """What may wait for the learner; beyond it the actors' steps stay in their spools."""
 PLAIN_BYTES = 4096
@@ -33,7 +32,7 @@ PLAIN_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCut:
-    """An episode that the store has closed at its newest frame: its actor is gone, or a step of it was refused.
+    """An episode that the store has closed at its newest frame: its actor began another, or a step was refused.
 
     Attributes:
         gone: Whether it had no frame, so that there is nothing of it.
@@ -75,7 +74,6 @@ class Backend:
         scorer: Where live scores come from.
         board: Where parameters come from.
         status: What the learner is doing.
-        roster: Who records, and since when not.
     """
 
     def __init__(
@@ -88,14 +86,13 @@ class Backend:
         scorer: Scorer,
         board: ParamsBoard,
         status: Callable[[], LearnerStatus],
-        roster: Roster | None = None,
     ) -> None:
         self.spec, self.task, self.run_id = spec, task, run_id
         self._store = store
         self._scorer = scorer
         self._board = board
         self._status = status
-        self.roster = Roster() if roster is None else roster
+        self.roster = Roster()
         self._inbox: list[Arrival] = []
         self._inbox_bytes = 0
         self._received = 0
@@ -166,7 +163,7 @@ class Backend:
             if not fresh and step.index > (last := self._store.durable(name)) and self._closed(name):
                 raise SpecError(
                     f"step index of {name} is {step.index}, must be at most {last}: the episode was closed there, "
-                    "since its actor was away or a step was refused; the next episode is taken"
+                    "since its actor began another or a step was refused; the next episode is taken"
                 )
             return fresh
 
@@ -180,9 +177,20 @@ class Backend:
         """Return the highest step index of an episode that is safe on disk, -1 for none."""
         return self._store.durable(episode_id)
 
-    def label(self, label: Label) -> None:
-        """Append a verdict to the store, durable on return; a new one goes on to the learner."""
+    def label(self, label: Label, *, by_actor: bool = False) -> None:
+        """Append a verdict to the store, durable on return; a new one goes on to the learner.
+
+        Raises:
+            RefusedError: If an actor judges an episode that was closed before its end: it has seen more than is here.
+        """
         with self._order:
+            if by_actor and label.verdict is not Verdict.DISCARD and self._store.is_cut(label.episode_id):
+                raise RefusedError(
+                    Refusal.CUT,
+                    f"verdict of an actor on {label.episode_id} is {label.verdict}, must be {Verdict.DISCARD}: the "
+                    f"episode was closed at its frame {self._store.durable(label.episode_id)}, before its end; judge "
+                    "what is recorded of it in the episode browser",
+                )
             if self._store.append_label(label):
                 self._hand_over(label)
 
@@ -242,11 +250,6 @@ class Backend:
             self._cutting.discard(episode_id)
             self._hand_over(EpisodeCut(episode_id=episode_id, gone=episode_id not in self._store.episodes))
 
-    def _close_absent(self) -> None:
-        for episode_id in self._store.unfinished:
-            if self.roster.away_s(self._store.header(episode_id).actor) > ABSENT_S:
-                self.cut(episode_id)
-
     def _flush_forever(self) -> None:
         due_s = time.monotonic() + FLUSH_S
         while not self._stop.wait(max(LEAST_PAUSE_S, due_s - time.monotonic())):
@@ -261,7 +264,6 @@ class Backend:
             finally:  # one file that the disk refuses keeps no episode open
                 with self._order:
                     self._tell_cut()
-                self._close_absent()
             self.failure = ""
         except Exception as error:  # the top of this thread: nothing is lost from memory, the next flush tries again
             self.failure = str(error)

@@ -22,7 +22,7 @@ from robot_stack.replay.durable import WriterLock, at_once
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
 from robot_stack.replay.identity import check_identity, check_spec
 from robot_stack.replay.layout import SUFFIX, StorePaths
-from robot_stack.replay.manifest import FILE_NAME, Manifest
+from robot_stack.replay.manifest import FILE_NAME, Ending, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
@@ -220,6 +220,12 @@ class EpisodeStore:
                 if writer.end is None:
                     writer.cut(EndReason.FAULT)
             self._seal(episode_id)
+
+    def is_cut(self, episode_id: str) -> bool:
+        """Return whether an episode was closed before its actor had ended it, now or in an earlier life."""
+        with self._mutex:
+            writer = self._writers.get(episode_id)
+            return Ending.declared(self._path(episode_id)) if writer is None else writer.is_cut
 
     def header(self, episode_id: str) -> EpisodeHeader:
         """Return the header of a closed or unfinished episode."""

@@ -50,7 +50,8 @@ class EpisodeWriter:
         self.next_index = 0
         self.durable = -1
         self.end: EndReason | None = None
-        self._is_cut = False
+        self.is_cut = False
+        """Whether it ends before its actor ended it."""
         self._path = path
         self._columns = columns(spec)
         self._chunk_rows = chunk_rows(spec)
@@ -127,7 +128,7 @@ class EpisodeWriter:
             raise StoreError(f"end of {self._path.name} is None, must be set before it is sealed")
         self.flush()
         frames = self.next_index
-        if self._is_cut:
+        if self.is_cut:
             Ending(end=self.end, length=frames - 1).declare(self._path)
         self._shrink(frames)
         Manifest.seal(self._path, end=self.end, length=frames - 1)
@@ -138,7 +139,7 @@ class EpisodeWriter:
         if self.next_index == 0:
             raise StoreError(f"length of {self._path.name} is 0 frames, must be 1 or more to be closed")
         self.flush()
-        self.end, self._is_cut = end, True
+        self.end, self.is_cut = end, True
         self.seal()
 
     def _recover(self, group: zarr.Group) -> None:
@@ -147,7 +148,7 @@ class EpisodeWriter:
         if len(lengths) == 1:  # else it was killed while it gave them another one
             self._reserved = min(lengths) // self._chunk_rows * self._chunk_rows
         if ending := Ending.load(self._path):
-            self.end, frames, actions = ending.end, ending.length + 1, ending.length
+            self.end, self.is_cut, frames, actions = ending.end, True, ending.length + 1, ending.length
         else:
             frames = actions = complete_steps(group)
         first = frames // self._chunk_rows * self._chunk_rows

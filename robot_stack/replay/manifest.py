@@ -87,6 +87,11 @@ class Ending:
         """Write it into the episode directory `path`, atomically."""
         write_json(path / ENDING_NAME, asdict(self))
 
+    @staticmethod
+    def declared(path: Path) -> bool:
+        """Return whether the episode directory `path` has one: then it ends before its actor ended it."""
+        return (path / ENDING_NAME).exists()
+
     @classmethod
     def load(cls, path: Path) -> Ending | None:
         """Read that of the episode directory `path`, or return None if it was not being cut.
@@ -94,10 +99,9 @@ class Ending:
         Raises:
             OSError, ValueError, KeyError, TypeError: If there is one that cannot be read.
         """
-        file = path / ENDING_NAME
-        if not file.exists():
+        if not cls.declared(path):
             return None
-        raw = json.loads(file.read_text())
+        raw = json.loads((path / ENDING_NAME).read_text())
         return cls(end=EndReason(raw["end"]), length=int(raw["length"]))
 
 

@@ -97,8 +97,12 @@ class LearnerBackend(Protocol):
         """
         ...
 
-    def label(self, label: Label) -> None:
-        """Append a verdict; on disk when this returns. The same (episode, source, stamp) counts once."""
+    def label(self, label: Label, *, by_actor: bool) -> None:
+        """Append a verdict; on disk when this returns. The same (episode, source, stamp) counts once.
+
+        Raises:
+            RefusedError: If an actor judges an episode that was closed before it had ended it.
+        """
         ...
 
     def mark(self, mark: StageMark) -> None:

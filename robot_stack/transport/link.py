@@ -241,6 +241,9 @@ class Link:
                 self._release(connection.window)
 
     def _delivered(self, connection: _Connection, annotation: pb.Label | pb.StageMark) -> bool:
+        if annotation.episode_id in self._shut:  # it would be of another episode of that name
+            self.refused += 1
+            return True
         try:
             call = connection.stub.Label if isinstance(annotation, pb.Label) else connection.stub.Mark
             call(annotation, timeout=CALL_TIMEOUT_S)

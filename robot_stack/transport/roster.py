@@ -94,7 +94,6 @@ class Roster:
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.now_s = now_s
-        self._began_s = now_s()
         self._records: dict[str, ActorRecord] = {}
         self._mutex = threading.Lock()
 
@@ -132,17 +131,6 @@ class Roster:
             with self._mutex:
                 record.streams -= 1
                 record.seen_s = self.now_s()
-
-    def away_s(self, actor_id: str) -> float:
-        """Return the seconds since the actor's stream ended, 0 while it is open.
-
-        Of an actor that has not come yet: the seconds since the learner started.
-        """
-        with self._mutex:
-            record = self._records.get(actor_id)
-            if record is not None and record.streams:
-                return 0.0
-            return self.now_s() - (self._began_s if record is None else record.seen_s)
 
     def deserted_s(self) -> float:
         """Return the seconds since the last actor left; 0 if one is connected, is cut off, or none has come yet."""

@@ -160,7 +160,9 @@ class _Servicer:
                 Refusal.FULL,
                 f"room of the learner for a label of {label.episode_id} is none, must be some; send it later",
             )
-        self._backend.label(label)
+        key = dict(context.invocation_metadata()).get(SESSION, "")
+        by_actor = self._sessions.find(key, Method.LABEL).role is Role.ACTOR
+        self._backend.label(label, by_actor=by_actor)
         return pb.LabelReply()
 
     def Mark(self, request: pb.StageMark, context: grpc.ServicerContext) -> pb.MarkReply:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from robot_stack.learner.backend import EpisodeCut, ParamsBoard
+from robot_stack.learner.data.replay_restorer import ReplayRestorer
 from robot_stack.replay.manifest import Manifest
 from robot_stack.replay.outcome import Outcome
 from robot_stack.runs.statistics import EpisodeStatistics
@@ -134,6 +138,46 @@ def test_unfinished_episode_without_a_frame_loads(bench: Bench) -> None:
     bench.store.flush()
     bench.ingest.load(bench.store.read("000000-online-a"))
     assert bench.replay.frame_count("000000-online-a") == 0
+
+
+@pytest.mark.parametrize("phase", ["read", "load"])
+def test_restart_passes_over_an_episode_that_its_actor_leaves_without_a_frame_meanwhile(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, phase: str
+) -> None:
+    announced = "000001-online-a"
+    bench.send("000000-online-b", [P] * 2, actor="b")
+    bench.send(announced, [], None)
+    bench.send("000002-online-b", [P] * 3, actor="b")
+    bench.store.flush()
+    restorer = ReplayRestorer(tmp_path / "features", bench.store, SPEC, bench.statistics)
+    read = bench.store.read
+
+    def reading(episode_id: str, **kwargs: Any) -> Any:
+        bench.backend.begin(header_of("000003-online-a"))  # its actor is back, and removes what has no frame
+        return read(episode_id, **kwargs)
+
+    for name in ("read", "load"):
+        with monkeypatch.context() as while_it_reads:
+            if name == phase:
+                while_it_reads.setattr(bench.store, "read", reading)
+            if name == "read":
+                restorer.read(None)
+            else:
+                restorer.load(bench.ingest, bench.replay, {}, stop=threading.Event(), say=lambda _: None)
+    assert announced in caplog.text
+    bench.take()
+    assert announced not in bench.statistics.episodes
+    assert bench.statistics.online_steps == 5
+    assert bench.replay.frame_count("000002-online-b") == 4
+
+
+def test_restart_with_an_episode_that_the_disk_no_longer_gives_is_refused(bench: Bench, tmp_path: Path) -> None:
+    name = "000000-online-a"
+    bench.send(name, [P] * 2)
+    shutil.rmtree(bench.folder / "store" / "episodes" / f"{name}.zarr")
+    restorer = ReplayRestorer(tmp_path / "features", bench.store, SPEC, bench.statistics)
+    with pytest.raises(StoreError, match=name):
+        restorer.read(None)
 
 
 def test_evaluation_is_kept_and_never_trained_on(bench: Bench) -> None:

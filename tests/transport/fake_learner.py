@@ -189,7 +189,7 @@ class FakeLearner:
     def durable(self, episode_id: str) -> int:
         return len(self.disk.get(episode_id, ())) - 1
 
-    def label(self, label: Label) -> None:
+    def label(self, label: Label, *, by_actor: bool) -> None:
         with self.changed:
             self.label_calls += 1
             self.labels.setdefault((label.episode_id, label.source.value, label.stamp_unix_s), label)

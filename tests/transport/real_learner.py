@@ -11,7 +11,6 @@ from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.transport.backend import LearnerStatus
-from robot_stack.transport.roster import Roster
 from tests.transport.fake_learner import SPEC, TASK
 
 
@@ -30,8 +29,9 @@ class RealLearner:
         self.board = ParamsBoard()
         self.backend = Backend(
             spec=SPEC, task=TASK, run_id="run-1", store=self.store, scorer=Scorer(no_rule), board=self.board,
-            status=lambda: LearnerStatus(phase="training"), roster=Roster(lambda: self.clock_s),
+            status=lambda: LearnerStatus(phase="training"),
         )  # fmt: skip
+        self.backend.roster.now_s = lambda: self.clock_s
         self.arrived: list[Arrival] = []
 
     def take(self) -> list[Arrival]:

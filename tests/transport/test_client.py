@@ -384,7 +384,7 @@ def test_a_label_the_learner_cannot_take_does_not_block_the_rest(
 ) -> None:
     backend = FakeLearner()
 
-    def unknown(label: Label) -> None:
+    def unknown(label: Label, *, by_actor: bool) -> None:
         raise SpecError(f"episode is {label.episode_id}, must be one of ours")
 
     monkeypatch.setattr(backend, "label", unknown)

@@ -6,20 +6,23 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pytest
 
 from robot_stack.learner import backend as backend_module
-from robot_stack.learner.backend import ABSENT_S, EpisodeCut
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport import link as link_module
 from robot_stack.transport.access.bounds import MAX_OPEN_EPISODES
+from robot_stack.transport.access.refusals import Refusal, refusal_of
 from robot_stack.transport.access.security import open_channel
+from robot_stack.transport.calls import send_label
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.codec import encode_header, encode_step
+from robot_stack.transport.codec import encode_header, encode_label, encode_step
 from robot_stack.transport.roster import ActorStatus
 from robot_stack.transport.server import LearnerServer
-from robot_stack.types.transition import EndReason, EpisodeHeader, Step
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.transition import EpisodeHeader, Step
 from tests.transport.fake_learner import SPEC, TOKEN, equal_steps, greeted, make_header, make_step, wait_until
 from tests.transport.real_learner import RealLearner
 
@@ -46,6 +49,10 @@ def record(client: LearnerClient, actor: str, number: int, count: int, *, ended:
     client.begin(make_header(name_of(number, actor), actor=actor))
     for index in range(count):
         client.push(make_step(name_of(number, actor), index, last=ended and index == count - 1))
+
+
+def verdict_on(episode_id: str, said: Verdict) -> Label:
+    return Label(episode_id=episode_id, verdict=said, source=LabelSource.OPERATOR, stamp_unix_s=1.5e9)
 
 
 def stored_as_sent(learner: RealLearner, actor: str, number: int, count: int) -> bool:
@@ -102,31 +109,24 @@ def test_actors_come_and_go_while_the_learner_restarts(serve: Serve, learner: Re
         assert indices == sorted(indices)
 
 
-def test_one_actor_that_never_returns_is_closed_and_the_others_go_on(
+def test_actor_that_was_away_for_long_goes_on_in_its_episode(
     serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path
 ) -> None:
-    address = serve(learner.backend).address
-    gone = connect(address, actor_id="gone", spool_dir=tmp_path / "gone")
-    stays = connect(address, actor_id="stays", spool_dir=tmp_path / "stays")
-    record(gone, "gone", 0, 5, ended=False)
-    record(stays, "stays", 1, 5, ended=False)
-    assert gone.close(TIMEOUT_S)
-    assert stays.wait_acked(TIMEOUT_S)
-    assert wait_until(lambda: not status_of(learner, "gone").connected)
-    learner.clock_s += ABSENT_S - 1.0
-    assert not wait_until(lambda: learner.store.episodes, timeout_s=1.5), "not yet"
-    learner.clock_s += 2.0
-    assert wait_until(lambda: learner.store.episodes)
-    assert learner.store.episodes == (name_of(0, "gone"),)
-    assert learner.store.unfinished == (name_of(1, "stays"),)
-    assert learner.store.read(name_of(0, "gone")).length == 4
-    assert [*learner.store.read(name_of(0, "gone")).steps()][-1].end is EndReason.FAULT
-    assert [a for a in learner.take() if isinstance(a, EpisodeCut)] == [
-        EpisodeCut(episode_id=name_of(0, "gone"), gone=False)
-    ]
-    stays.push(make_step(name_of(1, "stays"), 5, last=True))
-    assert stays.wait_acked(TIMEOUT_S)
-    assert stored_as_sent(learner, "stays", 1, 6)
+    server = serve(learner.backend)
+    client = connect(server.address, actor_id="a", spool_dir=tmp_path / "a")
+    record(client, "a", 0, 5, ended=False)
+    assert client.wait_acked(TIMEOUT_S)
+    server.stop(grace_s=0.0)
+    for index in range(5, 8):  # its spool takes the rest
+        client.push(make_step(name_of(0, "a"), index, last=index == 7))
+    client.label(verdict_on(name_of(0, "a"), Verdict.SUCCESS))
+    learner.clock_s += 24 * 3600.0
+    assert not wait_until(lambda: learner.store.episodes, timeout_s=1.5), "the learner closes nothing by itself"
+    serve(learner.backend, address=server.address)
+    assert client.wait_acked(TIMEOUT_S)
+    assert client.counters.refused == 0
+    assert stored_as_sent(learner, "a", 0, 8)
+    assert [label.verdict for label in learner.store.labels] == [Verdict.SUCCESS]
 
 
 def test_actor_that_returns_after_its_episode_was_closed_is_told_and_goes_on(
@@ -149,6 +149,44 @@ def test_actor_that_returns_after_its_episode_was_closed_is_told_and_goes_on(
     assert client.refusal == ""
     assert stored_as_sent(learner, "a", 1, 3)
     assert status_of(learner, "a").refused == 2
+
+
+@pytest.mark.parametrize("said", [Verdict.SUCCESS, Verdict.FAILURE])
+def test_verdict_of_an_actor_on_an_episode_that_was_closed_before_its_end_is_refused(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path, said: Verdict
+) -> None:
+    """It would count at the newest frame, at which nobody judged anything."""
+    server = serve(learner.backend)
+    client = connect(server.address, actor_id="a", spool_dir=tmp_path / "a")
+    record(client, "a", 0, 5, ended=False)
+    assert client.wait_acked(TIMEOUT_S)
+    learner.backend.cut(name_of(0, "a"))
+    client.push(make_step(name_of(0, "a"), 5, last=True))
+    client.label(verdict_on(name_of(0, "a"), said))
+    record(client, "a", 1, 3)
+    client.label(verdict_on(name_of(1, "a"), said))
+    assert client.wait_acked(TIMEOUT_S)
+    assert (client.counters.refused, client.refusal) == (2, "")
+    assert [label.episode_id for label in learner.store.labels] == [name_of(1, "a")]
+    with open_channel(server.address, TOKEN) as channel:
+        stub = greeted(channel, actor_id="b")
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.Label(encode_label(verdict_on(name_of(0, "a"), said)), timeout=30)
+        stub.Label(encode_label(verdict_on(name_of(0, "a"), Verdict.DISCARD)), timeout=30)
+        assert stub.Status(pb.StatusRequest(), timeout=30).counters["refused_cut"] == 2
+    assert refusal_of(refused.value) is Refusal.CUT
+    assert "was closed at its frame 4, before its end" in str(refused.value.details())
+    assert learner.store.labels[-1].verdict is Verdict.DISCARD, "which is true of any part of it"
+
+
+def test_operator_may_judge_an_episode_as_it_is_on_disk(serve: Serve, connect: Connect, learner: RealLearner) -> None:
+    address = serve(learner.backend).address
+    client = connect(address, actor_id="a")
+    record(client, "a", 0, 5, ended=False)
+    assert client.wait_acked(TIMEOUT_S)
+    learner.backend.cut(name_of(0, "a"))
+    send_label(address, verdict_on(name_of(0, "a"), Verdict.FAILURE), security=TOKEN)
+    assert [label.verdict for label in learner.store.labels] == [Verdict.FAILURE]
 
 
 def test_second_process_of_a_name_waits_and_takes_over_when_the_first_leaves(
@@ -196,8 +234,10 @@ def test_episode_under_a_taken_name_is_refused_whole_and_the_next_one_is_taken(
     second.begin(make_header(name_of(0, "a"), actor="a", started_unix_s=2.5e9))
     for index in range(6):
         second.push(make_step(name_of(0, "a"), index, last=index == 5))
+    second.label(verdict_on(name_of(0, "a"), Verdict.FAILURE))
     assert second.wait_acked(TIMEOUT_S)
-    assert second.counters.refused == 7
+    assert second.counters.refused == 8
+    assert learner.store.labels == ()
     assert f"header of {name_of(0, 'a')}" in second.last_error
     record(second, "a", 1, 3)
     assert second.wait_acked(TIMEOUT_S)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import LostRow
 from robot_stack.runs.statistics import EpisodeStatistics
+from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
 
@@ -57,7 +59,8 @@ class ReplayRestorer:
             cached = self.cache.read(episode_id) if self.cache is not None else None
             if cached is not None:
                 self._cached[episode_id] = cached
-            self._statistics.recount(cached.episode if cached else self._store.read(episode_id, images=False))
+            with self._unless_gone(episode_id):
+                self._statistics.recount(cached.episode if cached else self._store.read(episode_id, images=False))
         for label in self._store.labels:
             self._statistics.label(label)
 
@@ -107,15 +110,26 @@ class ReplayRestorer:
             if stop.is_set():
                 raise fitting.Stopped
             cached = self._cached.pop(episode_id, None)
-            if cached is not None:
-                ingest.load_cached(cached)
-            elif self._store.header(episode_id).kind is not EpisodeKind.EVAL:
-                say(f"features of {episode_id}")
-                known = features.get(episode_id)
-                ingest.load(self._store.read(episode_id), None if known is None else known.numpy())
+            with self._unless_gone(episode_id):
+                if cached is not None:
+                    ingest.load_cached(cached)
+                elif self._store.header(episode_id).kind is not EpisodeKind.EVAL:
+                    say(f"features of {episode_id}")
+                    known = features.get(episode_id)
+                    ingest.load(self._store.read(episode_id), None if known is None else known.numpy())
         for label in self._store.labels:
             replay.add_label(label)
         return count
+
+    @contextmanager
+    def _unless_gone(self, episode_id: str) -> Iterator[None]:
+        """Pass over an episode that the store removes while it is read: it had no frame, and its actor is elsewhere."""
+        try:
+            yield
+        except StoreError:
+            if episode_id in (*self._store.episodes, *self._store.unfinished):
+                raise
+            log.warning("episode %s is passed over: it had no frame, and the store has removed it", episode_id)
 
     def _cache_of(self, trunk: str) -> FeatureCache:
         return FeatureCache(self._folder, self._store, trunk=trunk, spec=self._spec)

@@ -34,6 +34,7 @@ class Refusal(StrEnum):
     TAKEN = "taken"
     MISMATCH = "mismatch"
     MALFORMED = "malformed"
+    CUT = "cut"
     TOO_LARGE = "too_large"
     TOO_SLOW = "too_slow"
     TOO_MANY_CALLS = "too_many_calls"
@@ -50,6 +51,7 @@ CODES = {
     Refusal.TAKEN: grpc.StatusCode.ALREADY_EXISTS,
     Refusal.MISMATCH: grpc.StatusCode.FAILED_PRECONDITION,
     Refusal.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
+    Refusal.CUT: grpc.StatusCode.INVALID_ARGUMENT,
     Refusal.TOO_LARGE: grpc.StatusCode.INVALID_ARGUMENT,
     Refusal.TOO_SLOW: grpc.StatusCode.CANCELLED,
     Refusal.TOO_MANY_CALLS: grpc.StatusCode.RESOURCE_EXHAUSTED,
