@@ -19,7 +19,7 @@ from reward_models.otr.config import OtrConfig
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig, ProgressConfig
 from reward_models.progress.fit import FitReport, fit, without_ruled_out
-from reward_models.progress.model import ARRAYS, ProgressModel
+from reward_models.progress.model import ARRAYS, FEW, ProgressModel
 from robot_stack.types.errors import RewardError
 
 ValueT = TypeVar("ValueT")
@@ -85,7 +85,7 @@ def _restore_progress(tensors: Mapping[str, Tensor], texts: Mapping[str, str], c
             "stored reward model reads words beside frames, must read frames alone; fit it again in a new run with "
             "start_from: {run: THIS RUN, take: [episodes, encoder]}"
         )
-    state = {name: tensors[name] for name in ARRAYS}
+    state = {name: tensors[name] for name in (*ARRAYS, *FEW) if name in tensors}
     inputs = len(state["mean"])
     progress = ProgressModel(inputs, config, text=texts["text"], thumbnails=state["thumbnails"].tolist())
     progress.load_state_dict({**state, **texts, "members": _under("members.", tensors)})

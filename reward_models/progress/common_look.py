@@ -12,7 +12,7 @@ cell is compared with the same cell alone, and by its colour in a thumbnail inst
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -95,6 +95,12 @@ class CommonLook:
         Its cells stay: a frame shall look like these successes or like those, in the same cells.
         """
         return replace(self, few=np.concatenate([self.few, *_cells(successes, self.columns)]))
+
+    @classmethod
+    def stored(cls, parts: Mapping[str, np.ndarray]) -> CommonLook:
+        """Return the look of stored parts, by the names of the attributes; without `few` it was never adapted."""
+        none = np.zeros((0, *parts["known"].shape[1:]), np.float32)
+        return cls(**{"few": none, **parts})
 
     @classmethod
     def _empty(cls) -> CommonLook:

@@ -18,8 +18,10 @@ from reward_models.progress.network import ProgressNetwork
 from robot_stack.types.errors import RewardError
 
 LOOKS = ("always", "finished")
-LOOK = ("columns", "camera", "reach", "known", "few")
+LOOK = ("columns", "camera", "reach", "known")
 """What each of these consists of."""
+FEW = tuple(f"{look}.few" for look in LOOKS)
+"""Arrays that a model has only where it was adapted; those stored before had none."""
 ARRAYS = (
     "mean", "scale", "calibration", "done_known", "done_reach", "thumbnails",
     *(f"{look}.{part}" for look in LOOKS for part in LOOK),
@@ -180,7 +182,7 @@ class ProgressModel:
             **{
                 f"{name}.{part}": torch.from_numpy(getattr(look, part))
                 for name, look in zip(LOOKS, (self.always, self.finished), strict=True)
-                for part in LOOK
+                for part in (*LOOK, *(("few",) if len(look.few) else ()))
             },
         }
 
@@ -210,7 +212,10 @@ class ProgressModel:
         self.mean, self.scale = state["mean"].numpy(), state["scale"].numpy()
         self.done_known, self.done_reach = state["done_known"].numpy(), float(state["done_reach"])
         self.always, self.finished = (
-            CommonLook(**{part: state[f"{name}.{part}"].numpy() for part in LOOK}) for name in LOOKS
+            CommonLook.stored(
+                {part: state[f"{name}.{part}"].numpy() for part in (*LOOK, "few") if f"{name}.{part}" in state}
+            )
+            for name in LOOKS
         )
         scale, offset = state["calibration"].tolist()
         self.calibration, self.text = (scale, offset), state["text"]

@@ -376,10 +376,13 @@ def test_members_read_no_thumbnail(holding: ProgressModel) -> None:
         assert torch.equal(before, after)
 
 
-def test_a_restored_model_knows_what_successes_look_like(holding: ProgressModel) -> None:
-    tensors, texts = holding.stored()
+@pytest.mark.parametrize("is_adapted", [False, True])
+def test_a_restored_model_knows_what_successes_look_like(holding: ProgressModel, *, is_adapted: bool) -> None:
+    model = fit([pictured(70, light=0.9)], HELD, text=TEXT, seed=0, start=holding)[0] if is_adapted else holding
+    tensors, texts = model.stored()
+    assert ("always.few" in tensors) is is_adapted, "what was stored before there was one is read as ever"
     other = PROGRESS.builders().restore(tensors, texts, HELD)
-    assert other.version == holding.version
-    for frames in (pictured(41).frames, pictured(41, lost_at=0.5).frames):
-        for expected, got in zip(holding.score(frames), other.score(frames), strict=True):
+    assert other.version == model.version
+    for frames in (pictured(41).frames, pictured(70, light=0.9).frames, pictured(41, lost_at=0.5).frames):
+        for expected, got in zip(model.score(frames), other.score(frames), strict=True):
             assert np.array_equal(expected, got)
