@@ -260,15 +260,15 @@ class OrderWatch:
     def __init__(self, config: AlarmConfig) -> None:
         self._config = config
         self._successes: list[float] = []
-        self._newest: deque[tuple[str, np.ndarray, bool]] = deque(maxlen=config.window)
+        self._newest: deque[tuple[str, np.ndarray, bool | None]] = deque(maxlen=config.window)
 
-    def add(self, name: str, progress: np.ndarray, *, success: bool) -> tuple[Alarm, ...]:
-        """Add an episode that has been judged; return the alarms that it raises.
+    def add(self, name: str, progress: np.ndarray, *, success: bool | None) -> tuple[Alarm, ...]:
+        """Add an episode that operators have had time to judge; return the alarms that it raises.
 
         Args:
             name: Of the episode.
             progress: Φ per frame, shape (T+1,), finite.
-            success: As operators, or the end of time, have it.
+            success: As operators, or the end of the task, have it; None where nobody said.
         """
         if success:
             self._successes.append(float(progress[-1]))
@@ -277,7 +277,7 @@ class OrderWatch:
         return tuple(alarm for alarm in found if alarm is not None)
 
     def _misplaced(self) -> Alarm | None:
-        failures = [(name, progress) for name, progress, success in self._newest if not success]
+        failures = [(name, progress) for name, progress, success in self._newest if success is False]
         if len(self._successes) < 2 or not failures:
             return None
         usual = float(np.median(self._successes))

@@ -110,7 +110,7 @@ def measure(scene: str, seed: int, quick: bool, say: Callable[[str], None]) -> d
     assert isinstance(network, ProgressModel)
     one = scored_episode(new[0], trunk, resolved.spec(), config)
     others = [scored_episode(demo, trunk, resolved.spec(), config) for demo in old]
-    for name, episodes in (("one demonstration", [one]), ("one, and the old ones", [one, *others])):
+    for name, episodes in (("one demonstration", [one]), ("one, and the old ones", [*others, one])):
         model, took = timed(
             lambda episodes=episodes: EmbeddedModel(trunk, adapt(network, episodes, config, seed=seed))  # type: ignore[misc]
         )

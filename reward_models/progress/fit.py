@@ -98,7 +98,7 @@ def fit(
     else:
         model.members.load_state_dict(start.members.state_dict())
         model.mean, model.scale = start.mean, start.scale
-    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:], start)
+    _look_at_successes(model, [e for e in training if e.success][-DONE_KNOWN:], start)
     held_out, training = ([without_ruled_out(model, e) for e in part] for part in (held_out, training))
     pairs, pairs_aside = _ordered(episodes, training) if config.preference_weight else ([], [])
     losses = []

@@ -98,6 +98,11 @@ class EpisodeAccount:
         return self.end is EndReason.SUCCESS
 
     @property
+    def judged(self) -> bool:
+        """Return whether somebody said how it ended: the operator, or a task that ended; no model, nor running out."""
+        return LabelSource.OPERATOR in self.verdicts or (self.end is not None and self.end.terminal)
+
+    @property
     def refused(self) -> bool:
         """Return whether the operator refused a success that the model declared."""
         said = self.verdicts

@@ -471,10 +471,10 @@ class Shaped:
             success=np.full(count, np.nan, np.float32),
         )
 
-    def episode(self, number: int, *, success: bool, ends_at: float) -> None:
+    def episode(self, number: int, *, success: bool, ends_at: float, judged: bool = True) -> None:
         name = f"{number:06d}-online-a"
-        said = Verdict.SUCCESS if success else Verdict.FAILURE
-        end = EndReason.SUCCESS if success else EndReason.FAILURE
+        said = (Verdict.SUCCESS if success else Verdict.FAILURE) if judged else None
+        end = (EndReason.SUCCESS if success else EndReason.FAILURE) if judged else EndReason.TIMEOUT
         self._rig.bench.send(name, [P] * 10, end, said=said)
         self._rig.bench.take()
         self.ends_at = ends_at
@@ -503,6 +503,16 @@ def test_a_large_model_that_scores_failures_like_successes_shapes_no_more(rig: R
     rig.bench.take()
     shaped.shaping.rescore()
     assert (rig.model.asked, replay.score_version) == (asked, "live")
+
+
+def test_episodes_that_ran_out_of_time_and_that_nobody_judged_count_neither_way(rig: Rig) -> None:
+    shaped = Shaped(rig)
+    for number in range(10, 14):
+        shaped.episode(number, success=True, ends_at=0.95)
+    for number in range(14, 21):  # a task that was done, which neither the live model nor an operator said
+        shaped.episode(number, success=False, ends_at=0.97, judged=False)
+    assert shaped.alarms == []
+    assert rig.bench.replay.score_version == "synthetic-v1"
 
 
 def test_a_large_model_that_tells_failures_from_successes_goes_on(rig: Rig) -> None:

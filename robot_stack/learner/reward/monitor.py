@@ -106,7 +106,8 @@ class ShapingScores:
             if name in self._seen or name not in rescorer.progress or not settled or not _tells(account):
                 continue
             self._seen.add(name)
-            alarms = self._watch.add(name, rescorer.progress[name], success=account.success)
+            success = account.success or (False if account.judged else None)
+            alarms = self._watch.add(name, rescorer.progress[name], success=success)
             for alarm in alarms:
                 self._log(rescorer.version, alarm)
             if alarms:

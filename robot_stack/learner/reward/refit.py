@@ -259,7 +259,7 @@ class Refitter:
         return ScoredEpisode(
             frames=frames,
             success=account.success,
-            judged=LabelSource.OPERATOR in account.verdicts or (account.end is not None and account.end.terminal),
+            judged=account.judged,
             done_frames=self._done_frames(account),
             refused=account.refused,
             progress=self._progress(account.header.episode_id) if account.success else None,
