@@ -453,7 +453,11 @@ class _Version(argparse.Action):
 
 
 class _Stream(io.FileIO):
-    """Standard output or error of a command, which works on and keeps its exit code when the reader of a pipe left."""
+    """Standard output or error of a command, which works on and keeps its exit code when its reader left."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "w", closefd=False)
+        self._of_terminal = self.isatty()
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Write, to nowhere once it cannot be.
@@ -465,7 +469,8 @@ class _Stream(io.FileIO):
             return super().write(data)
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
-            if isinstance(error, BrokenPipeError):  # e.g. `robot-stack show RUN | head`
+            closed = self._of_terminal and error.errno == errno.EIO
+            if closed or isinstance(error, BrokenPipeError):  # e.g. `robot-stack show RUN | head`
                 return super().write(data)
             name = "standard output" if self.fileno() == 1 else "standard error"
             raise OSError(error.errno, error.strerror, name) from error
@@ -475,7 +480,7 @@ def _lasting(given: TextIO | None) -> TextIO:
     """Return a standard stream in which what its encoding lacks is replaced; nowhere, if it was closed."""
     if given is None:
         return open(os.devnull, "w")
-    raw = _Stream(given.fileno(), "w", closefd=False)
+    raw = _Stream(given.fileno())
     at_once = isinstance(given, io.TextIOWrapper) and given.write_through
     return io.TextIOWrapper(
         cast("BinaryIO", raw) if at_once else io.BufferedWriter(raw),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from robot_stack.console.access import Gate, is_local
+from robot_stack.processes.child import ending_signals
 from robot_stack.types.errors import ConfigError, RobotError
 
 CHECK_S = 0.5
@@ -56,7 +57,7 @@ def serve_page(host: str, port: int, make: Callable[[Gate], Page]) -> None:
         ) from error
     page = make(Gate(token, listening.getsockname()[1]))
     over = threading.Event()
-    before = {each: signal.signal(each, lambda *_: over.set()) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.signal(each, lambda *_: over.set()) for each in ending_signals()}
     try:
         with serving.AppServer(page.app(), listening, page.run) as server:
             print(f"{serving.page_address(listening, host, token)}  (Ctrl-C ends it)", flush=True)

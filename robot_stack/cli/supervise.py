@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from robot_stack.cli.extras import check_ros
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.access import ADDRESS_FILE
+from robot_stack.processes.child import ending_signals
 from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ProcessSpec
@@ -60,7 +61,7 @@ def supervise(
     store: Path | None,
     onward: Callable[[int], str],
 ) -> int:
-    """Run a table of processes, and on Ctrl-C or SIGTERM stop them in order; returns the exit code.
+    """Run a table of processes, and on a signal that ends it stop them in order; returns the exit code.
 
     What came of it, and what to do next, is told on the page and at the terminal.
 
@@ -82,7 +83,7 @@ def supervise(
         print(f"domain {resolved.cell.dds_domain} is in use by another program; this run took {ready.domain}")
     began_s = time.time()
     supervisor = Supervisor(table, environment=ready.environment, log_folder=ready.log_folder, say=_say)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in ending_signals()}
     for number in before:
         signal.signal(number, lambda caught, _: supervisor.end(f"{signal.Signals(caught).name} received"))
     try:

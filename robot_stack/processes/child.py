@@ -32,6 +32,15 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a program in order: Ctrl-C, SIGTERM, and SIGHUP of a terminal that closes.
+
+    The last one stays ignored where it is: `nohup` lets a program outlive its terminal.
+    """
+    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return signal.SIGINT, signal.SIGTERM, *(() if outlives else (signal.SIGHUP,))
+
+
 def end_in_peace() -> None:
     """Ignore further signals: a second Ctrl-C while the interpreter ends would make a clean end a death."""
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -40,12 +49,14 @@ def end_in_peace() -> None:
 
 @contextmanager
 def terminate_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt as Ctrl-C does: whoever has started processes then ends them."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let each of `ending_signals` raise KeyboardInterrupt as Ctrl-C does: who started processes then ends them."""
+    others = [number for number in ending_signals() if number != signal.SIGINT]
+    before = [(number, signal.signal(number, signal.default_int_handler)) for number in others]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, old in before:
+            signal.signal(number, old)
 
 
 def take_priority(nice: int, realtime: int) -> None:

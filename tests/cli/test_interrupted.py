@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import io
 import os
 import signal
 import subprocess
 import sys
+import termios
+import threading
+from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,10 +20,13 @@ import pytest
 from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
 from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.processes.child import ending_signals
 from robot_stack.processes.supervisor import ARM_LOST, FAILED
 from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.stage import Stage, StageName
+from tests.nodes.cell_rig import wait_until
+from tests.rollout.fake_cell import FakeCell
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 20.0
@@ -142,9 +152,60 @@ def make_sim(folder: Path, program: str) -> subprocess.Popen[str]:
 def waiting(tmp_path: Path):
     process = make_sim(tmp_path, WAITS)
     yield process
-    if process.poll() is None:
+    with suppress(ProcessLookupError):  # also where make has ended: its program may go on
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+def test_a_terminal_that_closes_ends_a_run_in_order(tmp_path: Path) -> None:
+    ours, terminal = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cli.supervised_run", str(tmp_path)],
+        cwd=ROOT,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as process:
+        os.close(terminal)
+        try:
+            wait_until(lambda: all((tmp_path / name).exists() for name in ("robot", "learner", "actor")), 60, "a start")
+            os.close(ours)
+            process.wait(DEADLINE_S)
+        finally:
+            process.kill()  # its processes end with it
+    assert (tmp_path / "order").read_text().split() == ["actor", "learner", "robot"]
+    assert (tmp_path / "code").read_text() == "0"
+    stage = Stage.read(tmp_path)
+    assert stage is not None
+    assert (stage.name, stage.text) == (StageName.ENDED, "SIGHUP received")
+
+
+def test_who_runs_episodes_goes_on_when_the_terminal_has_closed(monkeypatch) -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    from robot_stack.nodes.actor.session import Session
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    session = Session(
+        resolved=load_run("peg_insert"), folder=Path(), options=Namespace(), cell=FakeCell(), stop=threading.Event()
+    )
+    monkeypatch.setattr(sys, "stderr", Closed())
+    session.say("000001-demo-hand: success")
+
+
+def test_a_run_that_was_told_to_outlive_its_terminal_does() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert ending_signals() == (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
+        assert ending_signals() == (signal.SIGINT, signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_make_calls_the_end_by_a_person_no_error(waiting: subprocess.Popen[str]) -> None:

@@ -9,6 +9,7 @@ from robot_stack.cli.cell.own_cell import own_cell, say
 from robot_stack.cli.run_folder import find_folder
 from robot_stack.config.resolve import load_resolved
 from robot_stack.disk.durable import write_durable
+from robot_stack.processes.child import ending_signals
 from robot_stack.processes.table import namespace_of
 from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
@@ -28,7 +29,7 @@ def run(name: str, port: int = PORT) -> int:
     if resolved.is_environment:
         raise ConfigError(f"run {name} is of an environment, must be of a cell to have a scene; look at its report")
     over = threading.Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in ending_signals():
         signal.signal(each, lambda *_: over.set())
     with own_cell(resolved, folder, running=True):
         try:

@@ -8,6 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +46,8 @@ class Session:
 
     def say(self, text: str) -> None:
         """Print a line for the operator at the terminal, to stderr, which the process table passes on."""
-        print(text, file=sys.stderr, flush=True)
+        with suppress(OSError):  # of a terminal that has closed: the episodes are on disk all the same
+            print(text, file=sys.stderr, flush=True)
 
 
 def run_session(

@@ -25,6 +25,7 @@ from rclpy.task import Future
 
 from robot_stack.datasets.bag.topic_log import Channel, TopicLog
 from robot_stack.nodes.base import FOREVER_S, make_executor
+from robot_stack.processes.child import ending_signals
 from robot_stack.types.errors import StoreError
 
 SEPARATOR = "=" * 80
@@ -186,7 +187,7 @@ class TopicRecorder(Node):
 def record_topics(
     namespace: str, log: TopicLog, *, everything: bool = False, seconds: float = FOREVER_S, say: Callable[[str], None]
 ) -> dict[str, str]:
-    """Record a cell's topics in the environment of this process until SIGINT, SIGTERM or the time is up.
+    """Record a cell's topics in the environment of this process until one of `ending_signals` or the time is up.
 
     Args:
         namespace: Of the cell.
@@ -203,7 +204,7 @@ def record_topics(
     """
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     node = TopicRecorder(namespace, log, everything=everything)
-    before = [(number, signal.signal(number, node.end)) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [(number, signal.signal(number, node.end)) for number in ending_signals()]
     try:
         node.create_timer(SAY_S, lambda: say(f"{log.counts.total()} messages of {len(log.counts)} topics"))
         make_executor(node).spin_until_future_complete(node.ended, seconds)
