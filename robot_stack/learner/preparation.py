@@ -119,13 +119,20 @@ class OnlineLearner:
     loop: UpdateLoop
 
 
-def collect_demos(parts: RunParts, backend: Backend, stop: threading.Event) -> tuple[str, ...]:
+def collect_demos(parts: RunParts, backend: Backend, stop: threading.Event, *, fitted: bool) -> tuple[str, ...]:
     """Wait for enough successful demonstrations on disk; returns the ids of those that the run begins from.
+
+    Args:
+        parts: Of the run.
+        backend: Gives what arrives.
+        stop: Ends it.
+        fitted: Whether nothing is left to be fitted on demonstrations: then one is enough, for the scale of proprio.
 
     Raises:
         Stopped: If `stop` is set before.
     """
-    statistics, wanted = parts.statistics, parts.resolved.run.training.demos
+    statistics, most = parts.statistics, parts.resolved.run.training.demos
+    wanted = 1 if fitted else most
     parts.restorer.read(fitting.saved_identity(RunPaths(parts.folder).trunk))
     if len(statistics.demos()) < wanted:
         parts.status.enter("collecting_demos")
@@ -137,7 +144,7 @@ def collect_demos(parts: RunParts, backend: Backend, stop: threading.Event) -> t
         for arrival in backend.take():
             count_arrival(arrival, statistics, parts.store)
         parts.episode_log.log()
-    return tuple(account.header.episode_id for account in statistics.demos()[:wanted])
+    return tuple(account.header.episode_id for account in statistics.demos()[:most])
 
 
 def count_arrival(arrival: Arrival, statistics: EpisodeStatistics, store: EpisodeStore) -> None:

@@ -148,7 +148,11 @@ class Training:
         """
         parts = self.parts
         finish_adoption(parts.folder)
-        demos = collect_demos(parts, self.backend, stop)
+        refitted = adopted(parts.folder)
+        start = read_start(parts.folder) if refitted is None else WarmStart()
+        begun = start.learner is not None or refitted is not None
+        fitted = refitted is not None or (start.learner is not None and start.reward is not None)
+        demos = collect_demos(parts, self.backend, stop, fitted=fitted or bool(parts.checkpoints.folder.steps()))
         started_s = time.monotonic()
         parts.status.enter("fitting")
         checkpoint = load_checkpoint(parts)
@@ -163,12 +167,9 @@ class Training:
         reward = build_reward(parts, encoders.reward, recorded, rescorer)
         loop = build_loop(parts, encoders, recorded, reward, self.board, self._distributed)
         learner = OnlineLearner(recorded=recorded, reward=reward, loop=loop)
-        refitted = adopted(parts.folder)
         if refitted is not None:
             parts.statistics.counts_above = refitted.params_version
-        start = read_start(parts.folder) if refitted is None else WarmStart()
         fit_or_restore(parts, learner, checkpoint, start, refitted, stop)
-        begun = start.learner is not None or refitted is not None
         if checkpoint is None and begun:
             loop.save(wait=True)  # other processes of the learner take it from there
         self._distributed.begin(encoders.sizes, resumed=checkpoint is not None or begun)

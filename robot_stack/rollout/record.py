@@ -40,7 +40,7 @@ class Recorder:
         resolved: The run.
         cell: What is sensed and moved.
         clock: Of the control loop.
-        store: Open; gets the episodes. One that a killed recorder left unfinished is closed where it ended.
+        store: Open; gets the episodes.
         say: Told how each episode went.
     """
 
@@ -59,8 +59,6 @@ class Recorder:
         Raises:
             StoreError: If the disk refuses an episode.
         """
-        for name in self._store.unfinished:
-            self._store.close_unfinished(name)
         with StoreSink(self._store) as sink:
             runner = EpisodeRunner(
                 self._resolved,

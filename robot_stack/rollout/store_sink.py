@@ -28,7 +28,8 @@ def next_number(store: EpisodeStore) -> int:
 class StoreSink:
     """A `StepSink` that never waits for the disk: a thread writes to the store, and flushes twice a second.
 
-    Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk.
+    Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk. An episode that has
+    not ended by then, or that a killed process has left, will not go on: it is closed as a fault at its newest frame.
     """
 
     def __init__(self, store: EpisodeStore) -> None:
@@ -40,6 +41,7 @@ class StoreSink:
         self._thread = threading.Thread(target=self._write, name="store", daemon=True)
 
     def __enter__(self) -> StoreSink:
+        self._close_unfinished()
         self._thread.start()
         return self
 
@@ -110,6 +112,11 @@ class StoreSink:
                 self._guard(self._store.flush)
                 flush_s = time.monotonic() + FLUSH_S
         self._guard(self._store.flush)
+        self._guard(self._close_unfinished)
+
+    def _close_unfinished(self) -> None:
+        for name in self._store.unfinished:
+            self._store.close_unfinished(name)
 
     def _take(self, item: EpisodeHeader | Step | Label | StageMark) -> None:
         if isinstance(item, EpisodeHeader):

@@ -34,6 +34,17 @@ class Told:
     losses: list[dict[str, float]] = field(default_factory=list)
 
 
+class AskedForDemos(threading.Event):
+    """A stop that comes once a learner waits for demonstrations."""
+
+    def __init__(self, training: Training) -> None:
+        super().__init__()
+        self._training = training
+
+    def is_set(self) -> bool:
+        return self._training.status().phase == "collecting_demos"
+
+
 class Driven:
     """A learner whose arrivals come at fixed updates: its own parts, without its ingest thread."""
 
@@ -51,9 +62,9 @@ class Driven:
             self.begin(name)
             self.send(name, end="success")
 
-    def start(self) -> None:
+    def start(self, stop: threading.Event | None = None) -> None:
         """To the last update before the first arrival, or to the checkpoint."""
-        self.learner = self.training.prepare(self._never)
+        self.learner = self.training.prepare(stop or self._never)
         self._listen()
 
     def begin(self, episode_id: str) -> None:

@@ -22,8 +22,9 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import CheckpointFailedRow, FitRow, LostRow, of_kind
 from robot_stack.types.errors import ResumeError, StoreError
+from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason
-from tests.learner.driven import DEMOS, Driven
+from tests.learner.driven import DEMOS, AskedForDemos, Driven
 
 pytestmark = pytest.mark.long
 
@@ -108,6 +109,20 @@ def test_damaged_episode_is_named_and_training_goes_on_without_it(
     again = _start(folder)  # and once is enough
     again.close()
     assert len(of_kind(read_rows(folder / "metrics.jsonl").rows, LostRow)) == 1
+
+
+def test_run_that_trains_already_waits_for_no_demonstration_in_the_place_of_one_that_is_taken_back(
+    folder: Path,
+) -> None:
+    run = Driven(folder, write_run(folder, "algorithm.settings.utd=20.0"))
+    try:
+        run.say(DEMOS[0], Verdict.DISCARD)
+        run.start(AskedForDemos(run.training))
+        assert run.loop.updates == SAVED
+        run.run(SAVED + 5, {})
+        assert DEMOS[0] not in {name for batch in run.told.batches for name, _ in batch}
+    finally:
+        run.close()
 
 
 def test_episode_that_is_gone_without_a_trace_is_refused(folder: Path) -> None:

@@ -13,13 +13,14 @@ import torch
 from benchmarks.tiny_run import write_run
 from robot_stack.config.resolve import load_run
 from robot_stack.learner import process, warm_start
+from robot_stack.learner.fitting import Stopped
 from robot_stack.learner.warm_start import prepare_start, read_start
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, ResumeError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EpisodeKind
-from tests.learner.driven import DEMOS, Driven
+from tests.learner.driven import DEMOS, AskedForDemos, Driven
 
 pytestmark = pytest.mark.long
 
@@ -84,6 +85,21 @@ def test_it_needs_no_demonstration_and_begins_with_the_earlier_policy(monday: Pa
     assert all(torch.equal(began[name], was[name]) for name in was)
     assert driven.loop.updates == 20, "the updates on demonstrations count as made, those of the earlier run do not"
     assert RunPaths(tuesday.folder).trunk.read_bytes() == RunPaths(monday).trunk.read_bytes()
+
+
+def test_it_asks_for_no_demonstration_though_the_new_run_would_begin_from_more(tuesday: Tuesday) -> None:
+    tuesday.settings += ("training.demos=5",)
+    driven = tuesday.start()
+    driven.start(AskedForDemos(driven.training))
+    assert driven.loop.updates == 20
+
+
+@pytest.mark.parametrize("take", ["episodes,encoder,reward", "episodes,encoder,learner", "encoder,reward,learner"])
+def test_it_asks_for_demonstrations_where_something_is_left_to_be_fitted_on_them(tuesday: Tuesday, take: str) -> None:
+    tuesday.settings += ("training.demos=5", f"start_from.take=[{take}]")
+    driven = tuesday.start()
+    with pytest.raises(Stopped):
+        driven.start(AskedForDemos(driven.training))
 
 
 def test_earlier_episodes_are_learned_from_and_not_counted(monday: Path, tuesday: Tuesday) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_every_episode_is_recorded_as_an_evaluation_and_counted(tmp_path, monkey
 def test_what_was_counted_before_the_success_model_broke_is_kept(tmp_path, monkeypatch) -> None:
     class Breaks(SaysSo):
         def newest(self, episode_id: str) -> LiveScore | None:
-            if len(self.begun) == 2:
+            if len(self.begun) == 2 and len(self.seen) == 2:
                 raise RewardError("the success model failed")
             return super().newest(episode_id)
 
@@ -81,6 +82,34 @@ def test_what_was_counted_before_the_success_model_broke_is_kept(tmp_path, monke
     assert [one.declared for one in told.judged] == [True]
     assert said[0].startswith("000000-eval-deployed: no success, though the success model said so")
     assert said[1] == "deployment ends here: the success model failed"
+    with EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store:
+        assert store.unfinished == ()
+        assert [store.read(name, images=False).end for name in store.episodes] == [EndReason.SUCCESS, EndReason.FAULT]
+
+
+def test_an_episode_that_a_killed_deployment_left_open_is_closed_at_the_next_start(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(deploying, "policy_of", Still)
+    resolved = load_run("peg_insert", ["task.episode_steps=5"])
+    cell = build_local_cell(resolved, seed=0)
+
+    def deployed(store: EpisodeStore) -> None:
+        deploy(resolved, PARAMS, cell, cell, store, episodes=1, stop=threading.Event(), say=lambda _: None)
+
+    with EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store:
+        deployed(store)
+        whole = store.read(store.episodes[0])
+        killed = replace(whole.header, episode_id="000001-eval-deployed")
+        store.begin(killed)
+        for step in list(whole.steps())[:3]:
+            store.append(replace(step, episode_id=killed.episode_id))
+        store.begin(replace(killed, episode_id="000002-eval-deployed"))  # and one whose cell did not start
+    with EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store:
+        deployed(store)
+        assert store.unfinished == ()
+        assert store.episodes == ("000000-eval-deployed", "000001-eval-deployed", "000002-eval-deployed")
+        cut, fresh = (store.read(name, images=False) for name in store.episodes[1:])
+    assert (cut.end, cut.length) == (EndReason.FAULT, 2)
+    assert (fresh.end, fresh.length) == (EndReason.TIMEOUT, 5)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ class Refusing:
         return True
 
     begin = append = append_label = _write
+    unfinished = ()
 
     def flush(self) -> None:
         pass
