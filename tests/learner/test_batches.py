@@ -109,6 +109,8 @@ def test_images_that_do_not_fit_come_from_the_host(device: str, fitting: int, mo
             assert both(replay, batches, number, gamma=0.9, expert_fraction=0.0, shift=shift)
     assert batches._images is not None
     assert len(batches._images._rows["front"]) <= fitting
+    for seed in range(8):  # and where all is there at the first draw, as after a restart
+        assert both(replay, DeviceBatches(replay, device), seed, gamma=0.9, expert_fraction=0.0, shift=3)
 
 
 def test_a_row_is_fetched_once() -> None:

@@ -48,9 +48,9 @@ class DeviceRows:
         return self._columns[name]
 
     def hold(self, rows: np.ndarray) -> None:
-        """Copy those of `rows`, int64 (n,), that are not on the device yet, without waiting for it."""
+        """Copy those of `rows`, int64 (n,), that are not on the device yet, without waiting for it; row 0 is there."""
         rows = rows[rows < self.limit]
-        self._grow(int(rows.max(initial=-1)) + 1)
+        self._grow(int(rows.max(initial=0)) + 1)
         missing = np.unique(rows[~self._held[rows]])
         if len(missing):
             where = upload(torch.from_numpy(missing), self._device)
@@ -88,7 +88,7 @@ class DeviceImages:
         beyond = np.flatnonzero(rows >= self._rows.limit)
         coming = self._from_host(rows[beyond], None if shifts is None else {n: s[beyond] for n, s in shifts.items()})
         self._rows.hold(rows)
-        where = upload(torch.from_numpy(np.minimum(rows, self._rows.limit - 1)), self._device)
+        where = upload(torch.from_numpy(np.where(rows < self._rows.limit, rows, 0)), self._device)
         found = {}
         for name in self._images.names:
             shift = None if shifts is None else upload(torch.from_numpy(shifts[name]), self._device)
