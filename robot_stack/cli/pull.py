@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robot_stack.cli.run_folder import RUNS
 from robot_stack.disk.durable import disk_errors
-from robot_stack.hub.folder import names, receive, refuse_taken
+from robot_stack.hub.folder import EPISODES, names, receive, refuse_taken
 from robot_stack.hub.remote import client, download
 from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
@@ -34,7 +34,7 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
         out = Path(name)
         refuse_taken(out)
         draft = out.with_name(f".{out.name}.draft")  # stays if the download breaks off, which then goes on
-        download(client(), hub, "dataset", draft, revision=revision, only=None)
+        download(client(), hub, "dataset", draft, revision=revision, only=EPISODES)
         with disk_errors(f"writing {out}"):
             shutil.rmtree(draft / ".cache", ignore_errors=True)
             if out.exists():

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from safetensors import SafetensorError, safe_open
 
+from robot_stack.config.environment import KEY
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.datasets.draft import new_folder
@@ -19,6 +20,8 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
 
 CARD = "README.md"
+EPISODES = (CARD, "meta/*.json", "meta/*.parquet", "data/*.parquet", "videos/*.mp4")
+"""What is taken of a LeRobotDataset, in any depth: tables and videos, no program."""
 MAX_BYTES = 2_000_000_000
 """Of one file; a policy has some megabytes."""
 
@@ -107,6 +110,11 @@ def receive(source: Path, out: Path) -> ResolvedRun:
             f"run.yaml in {source} has a base policy of kind {resolved.run.base.kind!r}, must have none: it would "
             "start a program of its maker's choice here, or show a server what the cameras see; write a run of your "
             "own with it"
+        )
+    if resolved.is_environment:
+        raise ConfigError(
+            f"run.yaml in {source} has the environment {resolved.task.sim[KEY]!r}, must have none: it is made by code "
+            "that its maker names; write a run of your own with it"
         )
     _check_policy(paths.policy("policy"), resolved)
     _check_summary(paths.summary)

@@ -56,10 +56,8 @@ def upload(hub: ModuleType, folder: Path, repository: str, kind: Kind, *, privat
     return str(done.commit_url)
 
 
-def download(
-    hub: ModuleType, repository: str, kind: Kind, into: Path, *, revision: str, only: Sequence[str] | None
-) -> None:
-    """Download a repository into a folder; of its files only those named, if any are.
+def download(hub: ModuleType, repository: str, kind: Kind, into: Path, *, revision: str, only: Sequence[str]) -> None:
+    """Download the files of a repository whose path matches one of some patterns, such as `meta/*.json`.
 
     Raises:
         ConfigError: If the name cannot be one of a repository.
@@ -72,7 +70,7 @@ def download(
             repo_type=kind,
             revision=revision or None,
             local_dir=into,
-            allow_patterns=None if only is None else list(only),
+            allow_patterns=list(only),
         )
 
 

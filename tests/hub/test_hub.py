@@ -200,9 +200,9 @@ def test_episodes_go_through_a_folder_without_a_hub(place: Path) -> None:
 
 @pytest.mark.long
 def test_a_download_that_broke_off_goes_on(place: Path, server: HubServer) -> None:
-    server.repositories["datasets/someone/episodes"] = {"a.txt": b"a", "b.txt": b"b"}
+    server.repositories["datasets/someone/episodes"] = {"meta/a.json": b"a", "meta/b.json": b"b"}
     server.private["datasets/someone/episodes"] = False
-    server.refused = {"b.txt"}
+    server.refused = {"meta/b.json"}
     words = ("pull", "episodes", "--data", "--hub", "someone/episodes")
     code, answer = said(place, *words, endpoint=server.url)
     assert code == 1, answer
@@ -210,7 +210,20 @@ def test_a_download_that_broke_off_goes_on(place: Path, server: HubServer) -> No
     server.refused = set()
     code, answer = said(place, *words, endpoint=server.url)
     assert code == 0, answer
-    assert sorted(path.name for path in (place / "episodes").iterdir()) == ["a.txt", "b.txt"]
+    assert sorted(path.name for path in (place / "episodes/meta").iterdir()) == ["a.json", "b.json"]
+
+
+@pytest.mark.long
+def test_of_pulled_episodes_only_what_a_dataset_is_made_of_is_taken(place: Path, server: HubServer) -> None:
+    wanted = {CARD, "meta/info.json", "meta/episodes/chunk-000/file-000.parquet", "data/chunk-000/file-000.parquet",
+              "videos/observation.images.front/chunk-000/file-000.mp4"}  # fmt: skip
+    others = {"evil.py", "data/evil.py", "meta/__init__.py", "videos/sub/evil.so", "robot_stack.json"}
+    server.repositories["datasets/someone/episodes"] = dict.fromkeys(wanted | others, b"x")
+    server.private["datasets/someone/episodes"] = False
+    code, answer = said(place, "pull", "episodes", "--data", "--hub", "someone/episodes", endpoint=server.url)
+    assert code == 0, answer
+    there = (path for path in (place / "episodes").rglob("*") if path.is_file())
+    assert {str(path.relative_to(place / "episodes")) for path in there} == wanted
 
 
 REFUSED: dict[str, tuple[tuple[str, ...], str | None, str]] = {  # None: refused before the Hub is asked
@@ -299,6 +312,19 @@ def test_a_run_that_would_start_a_program_is_not_taken(place: Path) -> None:
     )
     (given / "run.yaml").write_text(load_run("peg_insert", [base]).to_yaml())
     with pytest.raises(ConfigError, match="has a base policy of kind 'lerobot', must have none: it would start"):
+        receive(given, place / "runs/mine")
+    assert not (place / "runs/mine").exists()
+
+
+@pytest.mark.parametrize("said", ["robot_stack.suites.experts:swing_up", "episodes.evil:swing"])
+def test_a_run_of_an_environment_is_not_taken(place: Path, said: str) -> None:
+    given = place / "given"
+    given.mkdir()
+    resolved = load_run("mountain_car")
+    (given / "run.yaml").write_text(resolved.to_yaml().replace("robot_stack.suites.experts:swing_up", said))
+    weights = {"a": np.zeros(1)}
+    save_file(weights, given / "policy.safetensors", {"version": "7", "spec_digest": resolved.spec().digest})
+    with pytest.raises(ConfigError, match=r"has the environment 'MountainCar.*', must have none: it is made by code"):
         receive(given, place / "runs/mine")
     assert not (place / "runs/mine").exists()
 
