@@ -36,7 +36,7 @@ class Rig:
     """Feeds a filter at 100 Hz; the arm follows each decision exactly. State goes in unless `robot_alive` is False."""
 
     def __init__(self, limits: SafetyLimits = LIMITS, **options: Any) -> None:
-        guarded = GuardedArm(limits=limits, teleop_scale=np.full(6, 0.2))
+        guarded = GuardedArm(limits=limits, teleop_scale=np.array([0.2, 0.2, 0.2, 0.8, 0.8, 0.8]))
         self.filter = SafetyFilter({"arm": guarded}, **options)
         self.limits = limits
         self.now_ns = 1_000 * MS

@@ -132,6 +132,20 @@ def test_tilt_and_turn_end_within_a_hundredth_of_their_limit_however_late_the_st
     assert end - 0.01 < reached < end + 0.01
 
 
+@pytest.mark.parametrize("late_ticks", [0, 4, 9])
+def test_no_tool_goes_through_the_floor_however_late_the_states_are(late_ticks: int) -> None:
+    shaper, states = MotionShaper(LIMITS), [replace(Rig().state(), stamp_ns=0)]
+    for tick in range(300):
+        seen = states[max(0, tick - late_ticks)]
+        shaper.watch(seen)
+        executed, _ = shaper.shape(twist(z=1.0), seen, min(tick, late_ticks) * 0.01, 0.01, brake=False)
+        here = states[-1].T_base_tcp
+        pose = Pose.from_rotation(here.position_m + here.rotation.apply(executed[:3] * 0.01), here.rotation)
+        states.append(replace(states[-1], stamp_ns=tick + 1, T_base_tcp=pose))
+    heights_m = [state.T_base_tcp.position_m[2] for state in states]
+    assert -1e-3 < min(heights_m) < 0.01
+
+
 @pytest.mark.parametrize("what", ["hold key", "second sender", "robot silent"])
 def test_a_hold_for_a_silent_policy_gives_way_to_one_that_no_deadman_ends(what: str) -> None:
     rig = Rig().armed()

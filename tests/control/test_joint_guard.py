@@ -17,9 +17,9 @@ from robot_stack.types.command import Mode
 from tests.control.filter_rig import LIMITS, TICK_NS, Rig, twist
 from tests.examples import examples
 
-JOINTS = tuple(JointLimit(name=f"joint{n}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for n in range(7))
+JOINTS = tuple(JointLimit(name=f"joint{n}", min_rad=-0.5, max_rad=1.5, max_speed_rad_s=2.0) for n in range(7))
 GUARDED = replace(LIMITS, joints=JOINTS, joint_range_share=0.9)
-SOFT_RAD = 0.9
+MIDDLE_RAD, SOFT_RAD = 0.5, 0.9
 
 
 class JointedRig(Rig):
@@ -49,7 +49,7 @@ def test_no_joint_passes_the_end_of_the_range_it_may_use(seed, push):
     rig.armed()
     rig.policy = np.concatenate([push, np.zeros(3)])
     rig.run(4.0)
-    assert np.abs(rig.joints).max() <= SOFT_RAD + 0.01
+    assert np.abs(rig.joints - MIDDLE_RAD).max() <= SOFT_RAD + 0.01
     assert rig.filter.mode is Mode.POLICY
     assert check_log(rig.log, GUARDED) == []
 
@@ -63,7 +63,7 @@ def test_it_slows_before_the_end_names_the_cut_and_lets_the_arm_back():
     rig.armed()
     rig.policy = twist(x=0.1)
     decisions = rig.run(4.0)
-    assert rig.joints[3] == pytest.approx(SOFT_RAD, abs=0.01)
+    assert rig.joints[3] == pytest.approx(MIDDLE_RAD + SOFT_RAD, abs=0.01)
     assert decisions[-1].clamped[0] == "joints"
     assert rig.filter.counters["clamped_joints"] > 10
     speeds = [d.command.twist[0] for d in decisions]
@@ -93,9 +93,9 @@ def test_outside_the_robots_own_limits_it_holds_and_arming_is_refused_by_joint()
     rig.armed()
     rig.policy = twist(x=0.01)
     rig.tick()
-    rig.joints[4] = 1.05
+    rig.joints[4] = 1.55
     assert rig.tick().mode is Mode.HOLD
-    assert "joint4 is at 1.050 rad, must be within -1 to 1; move it back" in str(rig.filter.reason)
+    assert "joint4 is at 1.550 rad, must be within -0.5 to 1.5; move it back" in str(rig.filter.reason)
     rig.run(0.3)
     assert str(rig.filter.resume(rig.now_ns)).startswith("joint4 is at")
     rig.joints[4] = 0.5
@@ -118,6 +118,17 @@ def test_an_arm_that_reports_no_joints_is_not_limited_by_them():
     assert guard.beyond(state) is None
 
 
+def test_what_the_arm_has_moved_since_a_state_is_taken_off_its_room() -> None:
+    rig, motion = JointedRig(), twist(x=0.1)
+    rig.gain = np.zeros((7, 6))
+    rig.gain[3, 0] = 8.0
+    guard = JointGuard(GUARDED)
+    rig.joints = np.full(7, MIDDLE_RAD + SOFT_RAD - 0.1)
+    guard.watch(replace(rig.state(), twist=motion, joint_speeds_rad_s=rig.gain @ motion))
+    at_once, late = (guard.slowed(motion, motion, rig.state(), age_s)[0] for age_s in (0.0, 0.09))
+    assert late == pytest.approx(at_once * (0.1 - 0.8 * 0.09) / 0.1)
+
+
 def test_how_joints_follow_is_still_known_after_a_limit_is_lowered():
     """A guard that begins anew has nothing to stop the first motion by."""
     rig = JointedRig()
@@ -126,7 +137,7 @@ def test_how_joints_follow_is_still_known_after_a_limit_is_lowered():
     shaper = MotionShaper(GUARDED)
     shaper.watch(replace(rig.state(), twist=twist(x=0.1), joint_speeds_rad_s=rig.gain @ twist(x=0.1)))
     shaper.limit(replace(GUARDED, max_speed_m_s=0.1))
-    rig.joints = np.full(7, SOFT_RAD)
+    rig.joints = np.full(7, MIDDLE_RAD + SOFT_RAD)
     for _ in range(100):
         motion, _ = shaper.shape(twist(x=0.1), rig.state(), 0.0, TICK_NS / 1e9, brake=False)
     np.testing.assert_allclose(motion, 0.0, atol=1e-9)

@@ -64,7 +64,7 @@ def test_ages_do_not_follow_anybodys_wall_clock(offset_ns: int) -> None:
         assert health.reason(now_ns) is None
     assert joints.newest is not None
     assert joints.newest.arrived_ns == now_ns
-    assert health.reason(now_ns + 101_000_000) != ""
+    assert health.reason(now_ns + 101_000_000) is not None
 
 
 def uses_of(words: tuple[str, ...], source: str) -> list[str]:

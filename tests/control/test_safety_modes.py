@@ -97,12 +97,12 @@ def test_a_policy_gets_a_second_for_its_first_command():
 
 def test_human_takes_over_and_control_goes_back_after_the_release_time():
     rig = driving()
-    rig.hand, rig.deadman = twist(y=0.5), False
+    rig.hand, rig.deadman = twist(y=0.5, rz=0.25), False
     rig.tick()
     rig.deadman = True
     assert rig.tick().mode is Mode.HUMAN
     taken = rig.run(0.5)[-1]
-    np.testing.assert_allclose(taken.command.twist, twist(y=0.1), atol=1e-6)
+    np.testing.assert_allclose(taken.command.twist, twist(y=0.1, rz=0.2), atol=1e-6)
     assert taken.source is Source.HUMAN
     rig.deadman = False
     waiting = rig.run(0.3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -86,8 +88,10 @@ def test_a_broken_teleop_sample_never_engages(twist_value: np.ndarray):
     assert rig.tick().mode is Mode.POLICY
 
 
-def test_a_non_finite_state_is_refused_and_then_stale():
+@pytest.mark.parametrize("part", ["twist", "wrench", "joints_rad", "joint_speeds_rad_s", "gripper"])
+def test_a_non_finite_state_is_refused_and_then_stale(part: str) -> None:
     rig = Rig().armed()
-    rig.wrench = np.full(6, np.nan)
+    heard = rig.state
+    rig.state = lambda: replace(heard(), **{part: getattr(heard(), part) * np.nan})
     assert rig.run(0.2)[-1].mode is Mode.HOLD
     assert rig.filter.counters["rejected_state"] == 20
