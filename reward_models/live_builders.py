@@ -103,11 +103,12 @@ def _under(prefix: str, named: Mapping[str, ValueT]) -> dict[str, ValueT]:
 def _fit_expression(
     episodes: Sequence[ScoredEpisode], config: ExpressionConfig, *, text: str, seed: int, on_step: OnStep
 ) -> tuple[ExpressionModel, FitReport, None]:
-    seen = None
+    seen, held_out = None, tuple(episode.name for episode in episodes if episode.name)  # formulas learn from none
     if config.reads_scores:
-        seen, _ = fit(episodes, config, text=text, seed=seed, on_step=on_step)
+        seen, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
+        held_out = report.held_out
     model = expression.written(episodes, config, text=text, seen=seen)
-    return model, expression.judge(model, episodes, on_step), None
+    return model, replace(expression.judge(model, episodes, on_step), held_out=held_out), None
 
 
 def _restore_expression(

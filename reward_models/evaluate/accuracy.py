@@ -6,7 +6,7 @@ every figure; an episode whose Φ is constant has no order in time, counts as VO
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,9 +63,10 @@ class Discrimination:
         false_done: Episodes without success in which the rule ever said done.
         false_done_ungated: The same with the gate always open: the model by itself.
         missed: Successes in which the rule never said done.
-        early: Successes in which it said so before it was true.
+        early: Successes in which it said so before it was true; of a recorded one that is not known.
         detect_s: Mean time from true success to the verdict, where it did not come early.
-        calibration: Expected calibration error of the probability of done, over frames.
+        calibration: Expected calibration error of the probability of done, over the frames of which it is known whether
+            the task was done, of episodes by which the model is not calibrated; NaN without any.
     """
 
     auc: Estimate
@@ -128,18 +129,27 @@ def _both(one: Judged) -> np.ndarray:
     return one.known & np.isfinite(one.truth)
 
 
-def discrimination(judged: Sequence[Judged], rng: np.random.Generator, *, dt_s: float) -> Discrimination:
-    """Compute section C; `dt_s` is the time between two frames of the episodes."""
+def discrimination(
+    judged: Sequence[Judged], rng: np.random.Generator, *, dt_s: float, calibrated_on: Collection[str] = ()
+) -> Discrimination:
+    """Compute section C.
+
+    Args:
+        dt_s: Time between two frames of the episodes.
+        calibrated_on: Names of those that the model was trained or calibrated on, which say nothing of its calibration.
+    """
     won, lost = [one for one in judged if one.success], [one for one in judged if not one.success]
     against = {name: finals([one for one in lost if one.group == name]) for name in AGAINST}
     spoken = [one for one in won if one.latched is not None]
-    early = sum(one.latched < one.done_at for one in spoken)  # type: ignore[operator]
-    waits = [dt_s * (one.latched - one.done_at) for one in spoken if one.latched >= one.done_at]  # type: ignore[operator]
+    timed = [one for one in won if np.isfinite(one.truth).any()]
+    early = sum(one.latched is not None and one.latched < one.done_at for one in timed)  # type: ignore[operator]
+    waits = [dt_s * (one.latched - one.done_at) for one in timed if one.latched is not None]  # type: ignore[operator]
     said = np.concatenate([one.done for one in judged])
-    true = np.concatenate([_is_done(one) for one in judged])
     readable = np.isfinite(said)
     if not readable.any():  # a model that cannot tell is neither right nor wrong about it
-        won, lost, spoken, early, waits = [], [], [], 0, []
+        won, lost, spoken, timed, early, waits = [], [], [], [], 0, []
+    true = np.concatenate([_is_done(one) for one in judged])
+    fresh = np.concatenate([_told_done(one) & (one.name not in calibrated_on) for one in judged]) & readable
     return Discrimination(
         auc=of_groups(auc, [finals(won), finals(lost)], rng),
         auc_done=of_groups(auc, [_final_done(won), _final_done(lost)], rng),
@@ -147,9 +157,9 @@ def discrimination(judged: Sequence[Judged], rng: np.random.Generator, *, dt_s: 
         false_done=Rate.of(sum(one.latched is not None for one in lost), len(lost)),
         false_done_ungated=Rate.of(sum(one.latched_ungated is not None for one in lost), len(lost)),
         missed=Rate.of(len(won) - len(spoken), len(won)),
-        early=Rate.of(early, len(won)),
-        detect_s=mean_of(waits, rng),
-        calibration=calibration_error(said[readable], true[readable]),
+        early=Rate.of(early, len(timed)),
+        detect_s=mean_of([wait for wait in waits if wait >= 0], rng),
+        calibration=calibration_error(said[fresh], true[fresh]),
     )
 
 
@@ -166,6 +176,11 @@ def _final_done(judged: Sequence[Judged]) -> np.ndarray:
 
 def _is_done(one: Judged) -> np.ndarray:
     return np.arange(len(one.phi)) >= (len(one.phi) if one.done_at is None else one.done_at)
+
+
+def _told_done(one: Judged) -> np.ndarray:
+    """Return the frames of which it is known whether the task was done: of a recorded success only its last."""
+    return np.isfinite(one.truth) | _is_done(one) | (not one.success)
 
 
 def ranking(judged: Sequence[Judged], rng: np.random.Generator) -> Ranking:

@@ -54,6 +54,12 @@ def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
         "skipped": report.skipped,
         "unreadable": report.unreadable,
     }
+    names = {one.name for one in report.judged}
+    about["seen"] = report.seen and {
+        "trained_on": report.seen.trained(names),
+        "held_out": len(report.seen.held_out & names),
+        "words": report.seen.words(names),
+    }
     parts = {name: _plain(getattr(report, name)) for name in SECTIONS}
     result: dict[str, Any] = jsonable(top | {"sections": {"about": about, **parts}})
     return result

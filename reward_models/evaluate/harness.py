@@ -32,7 +32,8 @@ from reward_models.evaluate.opd import GroupOpd, opd_of_groups
 from reward_models.evaluate.order_metrics import Backwards, backwards
 from reward_models.evaluate.rank_metrics import diagonal_margin
 from reward_models.evaluate.robustness import Change, robustness
-from reward_models.evaluate.verdict import NULLS, Check, Null, against_null, checks, judge_null
+from reward_models.evaluate.seen import Seen
+from reward_models.evaluate.verdict import NULLS, Check, Null, against_null, checks, honest, judge_null
 from reward_models.interface import LabelledEpisode, OtherWords, RewardModel
 from robot_stack.types.errors import RewardError
 
@@ -89,6 +90,7 @@ class Report:
 
     Attributes:
         seed: Of what was drawn.
+        seen: Which recorded episodes the model was fitted on; None of one that was fitted on none.
         dt_s: Time between two frames that were scored.
         refused: Episode -> why the model could not be asked about it.
         other_words: The model refused every mismatch by name, as one of a single task should.
@@ -114,6 +116,7 @@ class Report:
     model: str
     version: str
     seed: int
+    seen: Seen | None
     dt_s: float
     refused: dict[str, str]
     other_words: bool
@@ -151,6 +154,7 @@ def evaluate(
     dt_s: float,
     every: int = 1,
     fitted_on: Collection[str] | None = None,
+    seen: Seen | None = None,
     on_episode: Callable[[int, int], None] = lambda number, episodes: None,
 ) -> Report:
     """Evaluate a reward model on labelled episodes.
@@ -162,6 +166,7 @@ def evaluate(
         dt_s: Time between two frames of the episodes.
         every: Score each n-th frame only, for slow models; the rule then counts these frames.
         fitted_on: Kinds of episodes that the model was fitted on; None if that is not known.
+        seen: Recorded episodes that it was fitted on; its calibration is judged by others. None if it was on none.
         on_episode: Told (number, episodes) after each.
 
     Raises:
@@ -178,7 +183,9 @@ def evaluate(
         raise RewardError(f"none of {len(episodes)} episodes could be scored by {model.name}; of {name}: {reason}")
     dt_s *= every
     sample = _sample(kept, rng)
-    found, by_class = discrimination(judged, rng, dt_s=dt_s), accuracy(judged, rng)
+    names = {one.name for one in judged}
+    found = discrimination(judged, rng, dt_s=dt_s, calibrated_on={n for n in names if seen and seen.knows(n)})
+    by_class = accuracy(judged, rng)
     nulls = {name: against_null(judged, judge_null(name, kept, rule, rng), rng, dt_s=dt_s) for name in NULLS}
     skipped: dict[str, str] = {}
     checked = axioms(counted, sample, rng, skipped)
@@ -188,6 +195,7 @@ def evaluate(
         model=model.name,
         version=model.version,
         seed=seed,
+        seen=seen,
         dt_s=dt_s,
         refused=refused,
         other_words=other_words,
@@ -207,7 +215,8 @@ def evaluate(
         canaries=canaries(counted, kept, rule, skipped),
         cost=cost(counted, sample[0], rng),
         nulls=nulls,
-        checks=checks(found, by_class, by_kind, checked, nulls, other_words=other_words),
+        checks=checks(found, by_class, by_kind, checked, nulls, other_words=other_words)
+        + (() if seen is None else (honest(seen, names),)),
     )
 
 

@@ -6,7 +6,7 @@ A null model looks at no image: one that does not beat the clock has seen nothin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from reward_models.evaluate.estimate import of_groups
 from reward_models.evaluate.judge import Judged, from_scores
 from reward_models.evaluate.kinds import KindOfFailure
 from reward_models.evaluate.rank_metrics import auc
+from reward_models.evaluate.seen import Seen
 from reward_models.interface import LabelledEpisode
 from reward_models.metrics import clock_scores
 
@@ -151,6 +152,16 @@ def checks(
         ),
     ]
     return tuple(rows)
+
+
+def honest(seen: Seen, judged: Collection[str]) -> Check:
+    """Check that a model was not trained on what it is judged by: then nothing is known of how good it is."""
+    return Check(
+        name="judged by other episodes",
+        found=seen.words(judged),
+        wanted="none that it was trained on",
+        passed=True if seen.trained(judged) == 0 else None,
+    )
 
 
 def _beats_clock(clock: Null, refused: Sequence[str]) -> Check:

@@ -52,7 +52,7 @@ class FitReport:
         loss: Last training loss, mean of the members.
         orders: Ordered pairs that were trained on.
         order_accuracy: Share of the pairs with a held-out episode that Φ orders as was said; NaN without any.
-        held_out: Names of the successes that were held out.
+        held_out: Names of the episodes that were held out, successes and failures.
     """
 
     version: str
@@ -122,7 +122,7 @@ def fit(
         report,
         orders=len(pairs),
         order_accuracy=_order_accuracy(model, pairs_aside),
-        held_out=tuple(e.name for e in held_out if e.success),
+        held_out=tuple(e.name for e in held_out if e.name),
     )
 
 

@@ -224,6 +224,8 @@ def _summary(result: dict[str, Any]) -> str:
         f"  {result['ms_per_frame']:.1f} ms a frame, 95 % of them within {cost['ms_p95']:.1f} ms, "
         f"{result['ms_per_frame_batched']:.2f} ms in a batch; {cost['queries_per_frame']:.1f} questions a frame",
     ]
+    if about["seen"] is not None:
+        lines.insert(1, f"  {about['seen']['words']}")
     if about["unreadable"]:
         lines.append(f"  {100 * about['unreadable']:.1f} % of the frames could not be read and were interpolated")
     if about["refused"]:

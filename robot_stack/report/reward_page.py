@@ -85,6 +85,7 @@ def _body(
     parts = [
         f"<p class=sub>{escape(report.model)} {escape(report.version)} · {len(report.judged)} episodes, {won} of them "
         f"successes · seed {report.seed}{fitted}{unread} · <b>{report.verdict}</b></p>",
+        "" if report.seen is None else f"<p>{escape(report.seen.words({one.name for one in report.judged}))}</p>",
         "" if any(one.known.any() for one in report.judged) else f"<p class=caption>{_NO_PHI}</p>",
         _checks(report),
         f"<p class=caption>{escape(_GLOSSARY)}</p>",

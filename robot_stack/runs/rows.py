@@ -291,6 +291,8 @@ class FitReport:
         orders: Pairs of frames that it learned an order of: preferences and take-overs.
         order_accuracy: Share of the pairs with a held-out episode that Φ orders as was said.
         preferences: What became of the preferences there were: by whom they are, and why some do not count.
+        trained_on: Episodes that some part of it was trained on; None in rows of before they were noted.
+        held_out: Those held out from that, by which it is calibrated.
     """
 
     version: str
@@ -304,6 +306,8 @@ class FitReport:
     orders: int = 0
     order_accuracy: float | None = None
     preferences: Mapping[str, int] = field(default_factory=dict)
+    trained_on: tuple[str, ...] | None = None
+    held_out: tuple[str, ...] = ()
 
     @property
     def classifier_unsure(self) -> bool:

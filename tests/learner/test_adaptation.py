@@ -76,7 +76,7 @@ def write_run(folder: Path, resolved: ResolvedRun, episode: LabelledEpisode) -> 
     )
     save_reward(paths.reward(model.version), model)
     log = MetricsLog(paths.metrics)
-    log.log(RewardFitRow(version=model.version))
+    log.log(RewardFitRow(version=model.version, trained_on=("d",), held_out=("e", "f")))
     log.close()
     return model.version
 
@@ -108,6 +108,7 @@ def test_the_adapted_model_is_the_runs_newest_and_knows_the_changed_scene(
     assert newest is not None
     assert (said["start"], said["version"], said["episode"]) == (before, newest.version, "e")
     assert said["version"] != before
+    assert (newest.trained_on, newest.held_out) == ({"d", "e"}, {"f"})
     assert said["after"] > said["before"]
     _, model = newest_model(folder, resolved)
     assert model.version == said["version"]

@@ -52,6 +52,13 @@ def test_label_is_the_simulators_word_else_the_persons_newest(
     assert labels_of(tmp_path).get("000-a") is label
 
 
+def test_what_a_model_was_trained_on_is_left_out_and_named(tmp_path: Path) -> None:
+    write(tmp_path, {f"{number:03d}-a": [(OPERATOR, GOOD)] for number in range(3)})
+    found, left_out = labelled_episodes(tmp_path, "x", newest=1, trained_on={"002-a"})
+    assert [one.name for one in found] == ["001-a"]
+    assert left_out == {"002-a": "the model was trained on it"}
+
+
 def test_frames_are_those_on_disk_and_progress_is_not_known(tmp_path: Path) -> None:
     write(tmp_path, {"000-a": [(OPERATOR, GOOD)], "001-a": [(TRUTH, BAD)]})
     (won, lost), left_out = labelled_episodes(tmp_path, "insert the peg")

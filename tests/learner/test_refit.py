@@ -101,6 +101,8 @@ def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> 
     assert (state["score_version"], state["scored_episodes"]) == (version, sorted(bench.statistics.episodes))
     (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RewardFitRow)
     assert (row.version, row.episodes, row.failures) == (version, 4, 2)
+    assert row.held_out == ("000000-demo-a", "000010-online-a")
+    assert row.trained_on == ("000001-demo-a", "000011-online-a")
 
 
 @pytest.mark.parametrize(("episodes", "steps"), [(0, 6), (1, 3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,29 +13,35 @@ import torch
 
 from policies.encoders.embedded import EmbeddedTrunk
 from reward_models.classifier.config import ClassifierConfig
+from reward_models.evaluate.document import document
 from reward_models.evaluate.judge import judge, phi_along
 from reward_models.interface import Frame, LabelledEpisode
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
+from robot_stack.cli.reward import _summary
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.data.training_data import reward_inputs
 from robot_stack.learner.fitting import fit_reward, image_shapes, save_reward, write_tensors
-from robot_stack.learner.reward import embedded
+from robot_stack.learner.reward import embedded, evaluation
 from robot_stack.learner.reward.embedded import EmbeddedModel
-from robot_stack.learner.reward.evaluation import done_rule, evaluate_generated, own_model, run_model
+from robot_stack.learner.reward.evaluation import done_rule, evaluate_generated, evaluate_run, own_model, run_model
 from robot_stack.learner.reward.judged_model import Wanted
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.reward.success_model import newest_model, run_success_model
 from robot_stack.learner.reward.synthetic import SHARES, generate, labelled
+from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, RewardFitRow
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ConfigError, RewardError, StoreError
+from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import ActionRow, EndReason, Step
+from tests.replay.recorded import header_of
+from tests.reward_models.watermarked import Watermark
 
 TINY = ProgressConfig(
     members=1, window=4, width=16, layers=1, steps=2, batch=4, held_out=0,
@@ -222,6 +229,75 @@ def test_the_classifier_beside_a_runs_model_is_judged_by_itself(
         own_model(tmp_path, resolved, Wanted(name="classifier", settings={"width": 8}))
     with pytest.raises(ConfigError, match="reward model is 'other', must be 'progress', as run"):
         own_model(tmp_path, resolved, Wanted(name="other"))
+
+
+@pytest.fixture
+def judged_run(
+    resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A run of five short episodes, alternately a success and none, whose model says what a pixel shows."""
+    RunPaths(tmp_path).resolved.write_text(resolved.to_yaml())
+    with EpisodeStore(tmp_path / "store", resolved.spec(), resolved.task.name) as store:
+        for number in range(5):
+            name = f"{number:06d}-online-a"
+            store.begin(replace(header_of(name), task=resolved.task.name, task_id=""))
+            whole = made[number % 2 == 0]
+            shown = replace(
+                whole, frames=whole.frames[-8:], progress=whole.progress[-8:], done_at=7 if whole.success else None
+            )
+            for step in steps_of(shown, resolved):
+                store.append(replace(step, episode_id=name))
+            said = Verdict.SUCCESS if number % 2 == 0 else Verdict.FAILURE
+            store.append_label(Label(episode_id=name, verdict=said, source=LabelSource.OPERATOR, stamp_unix_s=1.0))
+    paths = RunPaths(tmp_path)
+    for file in (paths.trunk, paths.reward("v")):
+        file.touch()
+    brightness = Watermark(lambda query: float(query.frames[-1].view("wrist").mean()) / 255)
+    monkeypatch.setattr(evaluation, "own_model", lambda *_: brightness)
+    return tmp_path
+
+
+def names(*numbers: int) -> tuple[str, ...]:
+    return tuple(f"{number:06d}-online-a" for number in numbers)
+
+
+def test_a_runs_model_is_judged_by_episodes_that_it_was_not_trained_on(judged_run: Path) -> None:
+    log = MetricsLog(RunPaths(judged_run).metrics)
+    log.log(RewardFitRow(version="v", trained_on=names(2, 3), held_out=names(0, 1)))
+    log.close()
+    found = evaluate_run(judged_run, wanted=None, episodes=None, seed=0, say=lambda *_: None)
+    assert [one.name for one in found.report.judged] == list(names(0, 1, 4))
+    assert found.left_out == dict.fromkeys(names(3, 2), "the model was trained on it")
+    about = document(found.report, fit_s=None)["sections"]["about"]["seen"]
+    assert (about["trained_on"], about["held_out"]) == (0, 2)
+    assert about["words"] == "it was trained on none of them: 2 were held out from its fit, 1 it has never seen"
+    (new,) = (one for one in found.report.judged if one.name == names(4)[0])
+    assert found.report.discrimination.calibration == pytest.approx(1 - new.done[-1])  # of its last frame alone
+    assert (found.report.discrimination.early.n, found.report.discrimination.detect_s.n) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("noted", "count", "words"),
+    [
+        ({"trained_on": names(0, 1, 2, 3, 4)}, 5, "it was trained on 5 of 5, no others are there: figures say how"),
+        ({}, None, "whether it was trained on them is not known: its fit did not note its episodes"),
+    ],
+)
+def test_where_no_episode_is_held_out_the_report_says_so_and_accepts_nothing(
+    judged_run: Path, noted: dict[str, tuple[str, ...]], count: int | None, words: str
+) -> None:
+    log = MetricsLog(RunPaths(judged_run).metrics)
+    log.log(RewardFitRow(version="v", **noted))
+    log.close()
+    found = evaluate_run(judged_run, wanted=None, episodes=None, seed=0, say=lambda *_: None)
+    assert len(found.report.judged) == 5
+    result = document(found.report, fit_s=None)
+    assert result["sections"]["about"]["seen"]["trained_on"] == count
+    assert result["sections"]["about"]["seen"]["words"].startswith(words)
+    assert _summary(result).splitlines()[1].strip().startswith(words)
+    (check,) = (check for check in found.report.checks if check.name == "judged by other episodes")
+    assert check.passed is None
+    assert np.isnan(found.report.discrimination.calibration) == (count is not None)
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from robot_stack.replay.layout import SUFFIX
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.reward_version import newest_reward
 from robot_stack.runs.rows import RewardFitRow
 from robot_stack.types.errors import RewardError
 from robot_stack.types.event import Verdict
@@ -110,17 +111,27 @@ def adapt_run(folder: Path, demo: Path, episode: str | None, *, on_step: OnStep)
             progress=distance_progress(proprio, stored.spec) if config.labels == "distance" else None,
             thumbnails=thumbnails_of(trunk),
         )
+        before = newest_reward(folder)
+        assert before is not None
         adapted = adapt(model, [shown], config, seed=resolved.run.seed, on_step=on_step)
         save_reward(paths.reward(adapted.version), adapted)
         log = MetricsLog(paths.metrics)
-        log.log(RewardFitRow(version=adapted.version, episodes=1))
+        name = stored.header.episode_id
+        log.log(
+            RewardFitRow(
+                version=adapted.version,
+                episodes=1,
+                trained_on=None if before.trained_on is None else tuple(sorted({*before.trained_on, name})),
+                held_out=tuple(sorted(before.held_out - {name})),
+            )
+        )
         log.close()
-    before, after = (float(one.score(shown.frames, len(proprio) - 1).progress[0]) for one in (model, adapted))
+    ended, after = (float(one.score(shown.frames, len(proprio) - 1).progress[0]) for one in (model, adapted))
     return Adapted(
         version=adapted.version,
         start=model.version,
-        episode=stored.header.episode_id,
-        before=before,
+        episode=name,
+        before=ended,
         after=after,
     )
 

@@ -15,6 +15,7 @@ from reward_models.classifier.config import ClassifierConfig
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import thinned
+from reward_models.evaluate.seen import Seen
 from reward_models.expression.config import ExpressionConfig
 from reward_models.expression.judged import FormulaModel
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
@@ -30,6 +31,7 @@ from robot_stack.learner.reward.success_model import newest_model
 from robot_stack.learner.reward.synthetic import generate, labelled, shared_out
 from robot_stack.learner.settings import learning_settings
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.reward_version import newest_reward
 from robot_stack.types.errors import ConfigError, RewardError
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
@@ -220,11 +222,33 @@ def evaluate_run(folder: Path, *, wanted: Wanted | None, episodes: int | None, s
         model = FormulaModel(_formulas(wanted, resolved.spec()), resolved.spec())
     else:
         model = own_model(folder, resolved, wanted)
-    recorded, left_out = labelled_episodes(folder, resolved.task.text, newest=episodes)
+    seen = None if wanted.large or _is_formulas(wanted) else _seen(folder)
+    recorded, left_out = _unseen(folder, resolved.task.text, episodes, seen)
     if wanted.large:
         recorded, left_out = shown_by_first_success(recorded, left_out)
     every = frames_between(wanted, resolved)
-    return _evaluated(model, recorded, done_rule(resolved), resolved.spec(), every, seed, say, left_out=left_out)
+    return _evaluated(
+        model, recorded, done_rule(resolved), resolved.spec(), every, seed, say, left_out=left_out, seen=seen
+    )
+
+
+def _seen(folder: Path) -> Seen:
+    """Return which episodes a run's newest own model was fitted on."""
+    newest = newest_reward(folder)
+    assert newest is not None
+    return Seen(trained_on=newest.trained_on, held_out=newest.held_out)
+
+
+def _unseen(
+    folder: Path, text: str, newest: int | None, seen: Seen | None
+) -> tuple[list[LabelledEpisode], dict[str, str]]:
+    """Read the labelled episodes that a model was not trained on; all of them where there are no others."""
+    trained_on = seen.trained_on if seen is not None else None
+    if trained_on:
+        found, left_out = labelled_episodes(folder, text, newest=newest, trained_on=trained_on)
+        if found:
+            return found, left_out
+    return labelled_episodes(folder, text, newest=newest)
 
 
 def evaluate_dataset(
@@ -245,12 +269,14 @@ def evaluate_dataset(
         ConfigError: If the dataset is of another cell than the run, or the model is fitted and nobody says on what.
         RewardError: If it has no labelled episode, or the model cannot be had.
     """
-    recorded, left_out = labelled_episodes(folder, text, newest=episodes)
     if isinstance(wanted, Path):
         resolved = load_resolved(RunPaths(wanted).resolved)
         check_same_cell(folder, spec, wanted, resolved.spec())
         model: RewardModel = run_model(wanted, resolved)
-        return _evaluated(model, recorded, done_rule(resolved), spec, 1, seed, say, left_out=left_out)
+        seen, rule = _seen(wanted), done_rule(resolved)
+        recorded, left_out = _unseen(folder, text, episodes, seen)
+        return _evaluated(model, recorded, rule, spec, 1, seed, say, left_out=left_out, seen=seen)
+    recorded, left_out = labelled_episodes(folder, text, newest=episodes)
     if _is_formulas(wanted):
         formulas = FormulaModel(_formulas(wanted, spec), spec)
         return _evaluated(
@@ -333,10 +359,19 @@ def _evaluated(
     left_out: dict[str, str],
     fit_s: float | None = None,
     fitted_on: Collection[str] | None = None,
+    seen: Seen | None = None,
 ) -> Evaluated:
     told = _told(say, "scored episode")
     report = evaluate(
-        model, episodes, seed, rule=rule, dt_s=spec.period_s, every=every, fitted_on=fitted_on, on_episode=told
+        model,
+        episodes,
+        seed,
+        rule=rule,
+        dt_s=spec.period_s,
+        every=every,
+        fitted_on=fitted_on,
+        seen=seen,
+        on_episode=told,
     )
     scored = {one.name for one in report.judged}
     shown = tuple(thinned(episode, every) for episode in episodes if episode.name in scored)

@@ -80,7 +80,8 @@ class FitJob:
             models[task_id], report, judged = fitting.fit_reward(
                 task.episodes, self.settings, text=task.text, seed=self.seed, on_step=on_step
             )
-            held_out += report.held_out
+            names = [e.name for e in task.episodes]
+            held_out += [e.name for e in task.episodes if e.success and e.name in report.held_out]
             told[task_id] = FitReport(
                 version=report.version,
                 voc_heldout=report.voc_heldout,
@@ -93,6 +94,9 @@ class FitJob:
                 orders=report.orders,
                 order_accuracy=None if math.isnan(report.order_accuracy) else report.order_accuracy,
                 preferences=task.preferences,
+                # a classifier has its own episodes held out
+                trained_on=tuple(name for name in names if judged is not None or name not in report.held_out),
+                held_out=tuple(name for name in names if judged is None and name in report.held_out),
             )
         model: RewardNetwork
         (model, *others) = models.values()

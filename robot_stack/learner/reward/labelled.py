@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def labels_of(folder: Path) -> dict[str, Verdict]:
 
 
 def labelled_episodes(
-    folder: Path, text: str, *, newest: int | None = None
+    folder: Path, text: str, *, newest: int | None = None, trained_on: Collection[str] = ()
 ) -> tuple[list[LabelledEpisode], dict[str, str]]:
     """Read the recorded episodes that have a label, by name, and tell why others are left out.
 
@@ -56,6 +56,7 @@ def labelled_episodes(
         folder: Of the run, or of a dataset.
         text: What the robot was told.
         newest: Only so many, the newest; all if None.
+        trained_on: Names of those that the model was trained on, which are left out.
     """
     labels = labels_of(folder)
     found: list[LabelledEpisode] = []
@@ -65,6 +66,9 @@ def labelled_episodes(
             break
         if path.stem not in labels:
             left_out[path.stem] = "nobody has said whether it succeeded"
+            continue
+        if path.stem in trained_on:
+            left_out[path.stem] = "the model was trained on it"
             continue
         try:
             stored = read_episode(path)
