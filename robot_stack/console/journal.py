@@ -1,9 +1,9 @@
 """Journals of what operators say at a page: verdicts until they are in the store, and notes. On disk before it is told.
 
-The operator's page has `console/labels.jsonl` in the folder of the run, the episode browser `relabels.jsonl` in that
-of the store: one label a line, and {"sent": [episode, stamp]} once the learner has
-taken it, or {"sent": ..., "refused": why}. Notes go where the episodes are, `store/notes.jsonl`, if the store is on
-this machine, else beside the labels.
+The operator's page has `console/labels.jsonl` in the folder of the run, the episode browser `relabels.jsonl` in that of
+the store: one label a line, and {"sent": [episode, stamp]} once the learner has taken it, or it is seen in the store of
+a process without one, or {"sent": ..., "refused": why}. Notes go where the episodes are, `store/notes.jsonl`, if the
+store is on this machine, else beside the labels.
 """
 
 from __future__ import annotations
@@ -120,6 +120,17 @@ class Journal(LabelJournal):
         """Return the file of the notes: in the store if it is on this machine, else beside the labels."""
         store = RunPaths(self._run).store
         return store.notes if store.root.is_dir() else self._labels.with_name(store.notes.name)
+
+
+def said_before(folder: Path, unix_s: float) -> list[Label]:
+    """Return the verdicts of a run's page that wait for a store and were given until an instant.
+
+    Raises:
+        StoreError: If the folder cannot be written.
+    """
+    journal = Journal(folder)
+    journal.open()
+    return [label for label in journal.waiting if label.stamp_unix_s <= unix_s]
 
 
 def _key(label: Label) -> tuple[str, float]:

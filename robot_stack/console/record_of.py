@@ -15,6 +15,7 @@ from robot_stack.runs.metrics import row_from
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import MetricsRow
 from robot_stack.runs.stage import Stage
+from robot_stack.types.event import Label
 
 SCENE = re.compile(r"(http://127\.0\.0\.1:[0-9]{1,5}/)\s*")
 """Address of a view; nothing else becomes a link."""
@@ -70,19 +71,22 @@ class RunRecord:
         whole = folder.resolve()
         self._name = whole.name if whole.parent == Path("runs").resolve() else str(whole)
         # what is wrong with its own file, the learner says
-        self._labels = Tail(paths.store.labels, label_from)
+        stores = (paths.store, RunPaths(paths.deployed).store)
+        self._labels = [Tail(store.labels, label_from) for store in stores]
         self._metrics = Tail(paths.metrics, row_from)
         self._actors: dict[Path, Tail[MetricsRow]] = {}
 
-    def read_into(self, heard: Heard) -> None:
-        """Read what was written since the last call into `heard`."""
+    def read_into(self, heard: Heard) -> list[Label]:
+        """Read what was written since the last call into `heard`; returns the labels that are in a store by now."""
         for path in sorted(self._actor.glob("*.jsonl")):
             heard.rows(self._actors.setdefault(path, Tail(path, row_from)).rows())
         heard.rows(self._metrics.rows())
-        heard.labels(self._labels.rows())
+        labels = [label for tail in self._labels for label in tail.rows()]
+        heard.labels(labels)
         heard.stage = Stage.read(self._folder)
         heard.scene = self._scene_address()
         heard.folder = self._name
+        return labels
 
     def _scene_address(self) -> str:
         """Return the address of the view in three dimensions, or "" while there is none."""

@@ -6,7 +6,7 @@ Callers in several threads hold `locked` around everything.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -200,6 +200,16 @@ class ConsoleSession:
         self._journal.sent(label, refused)
         self.heard.version += 1
 
+    def stored(self, labels: Sequence[Label]) -> None:
+        """Record that labels are in a store that has no learner, whose process takes them from the journal.
+
+        Raises:
+            StoreError: If the disk refuses.
+        """
+        for label in self._journal.waiting:
+            if label in labels:
+                self.sent(label)
+
     def welcome(self) -> dict[str, Any]:
         """Return what does not change while the process lives, as the page is sent it."""
         return shown.welcome(self._run, self.rights, self.heard)
@@ -282,6 +292,6 @@ class ConsoleSession:
     def _state_of(self, episode_id: str) -> str:
         """Return in words what is still to happen with an episode's verdict, or ""."""
         if any(label.episode_id == episode_id for label in self._journal.waiting):
-            return "on its way to the learner"
+            return "on its way to the store"
         refused = self._journal.refused.get(episode_id)
         return f"not taken: {refused}" if refused else ""

@@ -72,6 +72,8 @@ class Evaluation:
         reached: Milestones of the task that held at some moment of each episode; empty in a task of one stage.
         scores: Of each episode, where the task is scored as an insertion; else empty.
         task_ids: Which of several tasks each episode was of; empty where nobody tells them apart.
+        helped: Whether an operator had the arm in each episode; empty where there is none.
+        discarded: Episodes that an operator discarded, which are not among the others.
     """
 
     successes: list[bool]
@@ -82,6 +84,8 @@ class Evaluation:
     reached: list[dict[str, bool]] = field(default_factory=list)
     scores: list[InsertionScore] = field(default_factory=list)
     task_ids: list[str] = field(default_factory=list)
+    helped: list[bool] = field(default_factory=list)
+    discarded: int = 0
 
     def summary(self) -> dict[str, Any]:
         """Return the keys that summary.json wants; the cycle time is over the successes."""
@@ -92,6 +96,7 @@ class Evaluation:
             "observation_age_ms": round(1e3 * float(np.median(self.ages_s)), 1) if self.ages_s else None,
             **({"tasks": {task_id: self._counted(self._of(task_id)) for task_id in tasks}} if len(tasks) > 1 else {}),
             **({"success_model": self._success_model()} if self.judged else {}),
+            **(self._by_help() if self.helped or self.discarded else {}),
             **({"milestones": milestones} if milestones else {}),
             **({"score": summary_of(self.scores)} if self.scores else {}),
         }
@@ -114,6 +119,15 @@ class Evaluation:
         """Return success and time of each episode of a task."""
         each = zip(self.task_ids, self.successes, self.durations_s, strict=True)
         return [(success, duration_s) for own, success, duration_s in each if own == task_id]
+
+    def _by_help(self) -> dict[str, Any]:
+        """Return the figures of the policy alone, apart from those of episodes in which an operator helped."""
+        each = list(zip(self.helped, self.successes, self.durations_s, strict=True))
+        apart = {
+            name: self._counted([(success, duration_s) for was, success, duration_s in each if was is helped])
+            for name, helped in (("alone", False), ("helped", True))
+        }
+        return {**apart, "discarded": self.discarded}
 
     @staticmethod
     def _counted(own: Sequence[tuple[bool, float]]) -> dict[str, Any]:

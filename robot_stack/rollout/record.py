@@ -10,7 +10,7 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
-from robot_stack.rollout.store_sink import StoreSink, next_number
+from robot_stack.rollout.store_sink import Said, StoreSink, next_number
 from robot_stack.rollout.task_schedule import schedule_of
 from robot_stack.runs.statistics import EpisodeAccount, balanced
 from robot_stack.types.event import Verdict
@@ -42,16 +42,24 @@ class Recorder:
         clock: Of the control loop.
         store: Open; gets the episodes.
         say: Told how each episode went.
+        said: Verdicts on episodes that have ended.
     """
 
     def __init__(
-        self, resolved: ResolvedRun, cell: Cell, clock: Clock, store: EpisodeStore, say: Callable[[str], None] = print
+        self,
+        resolved: ResolvedRun,
+        cell: Cell,
+        clock: Clock,
+        store: EpisodeStore,
+        say: Callable[[str], None] = print,
+        said: Said = lambda final: (),
     ) -> None:
         self._resolved = resolved
         self._cell = cell
         self._clock = clock
         self._store = store
         self._say = say
+        self._said = said
 
     def run(self, wanted: int, stop: threading.Event) -> int:
         """Record until the store holds `wanted` demonstrations that ended well, or `stop`; returns how many it holds.
@@ -69,16 +77,18 @@ class Recorder:
                 next_number=lambda: next_number(self._store),
                 schedule=schedule_of(self._resolved.task),
             )
+            sink.hear(self._said(False), SETTLE_S)
             have = self._have()
             while have < wanted and not stop.is_set():
                 ran = runner.attempt(
                     lambda: Plan(kind=EpisodeKind.DEMO), stop, lambda error: self._say(f"episode not run: {error}")
                 )
                 sink.settle(SETTLE_S)
-                if ran is not None:
+                if sink.hear(self._said(False), SETTLE_S) or ran is not None:
                     have = self._have()
+                if ran is not None:
                     self._say(f"{_in_words(ran.outcome)}; {have} of {wanted} demonstrations")
-        return have
+            return self._have() if sink.hear(self._said(True), SETTLE_S) else have
 
     def _have(self) -> int:
         return count_valid_demos(self._store, [turn.id for turn in self._resolved.task.turns])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from robot_stack.replay.episode_store import EpisodeStore
@@ -14,6 +14,9 @@ from robot_stack.types.event import Label
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeHeader, Step
 
+Said = Callable[[bool], Sequence[Label]]
+"""Returns what operators have said of episodes that had ended, and nobody has put into a store; True: also what they
+might still take back."""
 FLUSH_S = 0.5
 CLOSE_S = 30.0
 
@@ -69,6 +72,21 @@ class StoreSink:
     def label(self, label: Label) -> None:
         """Hand over a verdict to the store."""
         self._put(label)
+
+    def hear(self, labels: Sequence[Label], timeout_s: float) -> bool:
+        """Hand over verdicts that came later and wait until they are in the store; returns whether any is new.
+
+        Those on episodes of other stores are left out.
+
+        Raises:
+            StoreError: If the disk refuses them.
+        """
+        there, known = set(self._store.episodes), set(self._store.labels) if labels else set()
+        new = [label for label in labels if label.episode_id in there and label not in known]
+        for label in new:
+            self._put(label)
+        self.settle(timeout_s)
+        return bool(new)
 
     def mark(self, mark: StageMark) -> None:
         """Hand over a stage mark to the store."""

@@ -251,7 +251,7 @@ def test_what_is_on_its_way_and_what_was_refused_is_said(at):
     at.episode()
     at.ends()
     at.does(Say(episode=EPISODE, verdict=Verdict.SUCCESS))
-    assert at.desk.part("episodes")[0]["state"] == "on its way to the learner"
+    assert at.desk.part("episodes")[0]["state"] == "on its way to the store"
     at.now_ns += UNDO_NS
     (label,) = at.desk.to_send(at.now_ns)
     at.desk.sent(label, "the episode was set aside")

@@ -113,7 +113,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     until(lambda: cell.journal.notes().get(first) == "s f d r: only words here", "the note", page)
     page.get_by_label("episode 41 was: discard").click()
     says(page, f"li[data-id='{first}'] .said", "discard")
-    says(page, f"li[data-id='{first}']", "on its way to the learner")
+    says(page, f"li[data-id='{first}']", "on its way to the store")
     said = read_jsonl(tmp_path / "console" / "labels.jsonl", mapping).rows
     assert [row["verdict"] for row in said if "verdict" in row][-1] == "discard"
     cell.mode(Mode.STOP, "stop pressed (gamepad)")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
-from robot_stack.console.journal import Journal
-from robot_stack.console.record_of import Tail
+from robot_stack.console.journal import Journal, said_before
+from robot_stack.console.record_of import RunRecord, Tail
 from robot_stack.console.verdicts import operator_label
 from robot_stack.datasets.store_view import Note
-from robot_stack.disk.jsonl import mapping
+from robot_stack.disk.jsonl import append_row, mapping
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
+from tests.console.page_rig import FakeCell
 
 FIRST = operator_label("000001-online-actor", Verdict.SUCCESS, 1.5)
 SECOND = operator_label("000002-online-actor", Verdict.FAILURE, 2.5)
+THIRD = operator_label("000003-online-actor", Verdict.DISCARD, 99.0)
 
 
 def opened(folder) -> Journal:
@@ -34,6 +38,27 @@ def test_labels_wait_over_a_restart_until_they_are_sent(tmp_path):
     again = opened(tmp_path)
     assert again.waiting == []
     assert again.refused == {SECOND.episode_id: "the episode is not there"}
+
+
+def test_a_store_without_a_learner_is_told_what_can_no_longer_be_taken_back(tmp_path):
+    journal = opened(tmp_path)
+    for label in (FIRST, SECOND, THIRD):
+        journal.add(label)
+    journal.sent(FIRST)  # taken back
+    assert said_before(tmp_path, 90.0) == [SECOND]
+    assert said_before(tmp_path, float("inf")) == [SECOND, THIRD]
+
+
+def test_what_is_in_the_store_of_a_deployment_waits_no_longer(run, tmp_path):
+    cell = FakeCell(run, tmp_path)
+    cell.journal.add(FIRST)
+    cell.journal.add(SECOND)
+    deployed = RunPaths(RunPaths(tmp_path).deployed).store.labels
+    deployed.parent.mkdir(parents=True)
+    append_row(deployed, asdict(FIRST))
+    cell.desk.stored(RunRecord(tmp_path).read_into(cell.desk.heard))
+    assert cell.journal.waiting == [SECOND]
+    assert cell.desk.heard.verdicts.counts(FIRST.episode_id) == FIRST
 
 
 def test_half_a_line_of_a_killed_process_costs_that_line_alone(tmp_path):

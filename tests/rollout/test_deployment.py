@@ -8,12 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from reward_models.metrics import wilson_interval
 from robot_stack.config.resolve import load_run
+from robot_stack.console.verdicts import operator_label
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout import deploy as deploying
-from robot_stack.rollout.deploy import DEPLOYED, deploy, succeeded
+from robot_stack.rollout.deploy import DEPLOYED, deploy, in_words, succeeded
+from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError
-from robot_stack.types.event import Verdict
+from robot_stack.types.event import Label, Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EndReason, EpisodeKind
@@ -59,6 +62,59 @@ def test_every_episode_is_recorded_as_an_evaluation_and_counted(tmp_path, monkey
     assert all((episode.arrays["params_version"] == 3).all() for episode in recorded)
     assert len({episode.header.seed for episode in recorded}) == 4
     assert said[0].startswith("000000-eval-deployed: timeout, 0.5 s")
+
+
+class InTheHandFor:
+    """A cell in which an operator has the arm in the first episode; everything else is the real one's."""
+
+    def __init__(self, cell) -> None:
+        self._cell = cell
+        self._starts = 0
+
+    def __getattr__(self, name: str):
+        return getattr(self._cell, name)
+
+    def start(self, *about) -> None:
+        self._starts += 1
+        self._cell.start(*about)
+
+    def executed(self):
+        windows = self._cell.executed()
+        if self._starts > 1:
+            return windows
+        return {arm: replace(window, source=Source.HUMAN) for arm, window in windows.items()}
+
+    def truth(self) -> None:
+        """Nobody knows, as on a robot."""
+
+
+def test_what_operators_say_and_do_is_counted_apart(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(deploying, "policy_of", Still)
+    resolved = load_run("peg_insert", ["task.episode_steps=5"])
+    ids = [f"{number:06d}-eval-deployed" for number in range(4)]
+    words = [Verdict.SUCCESS, Verdict.DISCARD, Verdict.SUCCESS, Verdict.FAILURE]
+
+    def said(final: bool) -> list[Label]:
+        given = list(zip(ids, words))[: None if final else 3]
+        return [operator_label(name, word, 2e9) for name, word in given]
+
+    cell = build_local_cell(resolved, seed=0)
+    with EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store:
+        told = deploy(
+            resolved, PARAMS, InTheHandFor(cell), cell, store, episodes=3, stop=threading.Event(),
+            say=lambda text: None, said=said,
+        )  # fmt: skip
+        assert list(store.episodes) == ids, "what was discarded is run anew"
+        assert [(label.episode_id, label.verdict) for label in store.labels] == list(zip(ids, words))
+    summary = told.summary()
+    assert (summary["episodes"], summary["success"], summary["discarded"]) == (3, 2, 1)
+    assert (summary["helped"]["episodes"], summary["helped"]["success"]) == (1, 1)
+    alone = summary["alone"]
+    assert (alone["episodes"], alone["success"]) == (2, 1)
+    assert in_words(told) == (
+        "by itself 1 of 2 succeeded (95 % interval 9 to 91 %); with an operator's help 1 of 1; 1 discarded"
+    )
+    assert alone["wilson95"] == [round(end, 4) for end in wilson_interval(1, 2)]
 
 
 def test_what_was_counted_before_the_success_model_broke_is_kept(tmp_path, monkeypatch) -> None:

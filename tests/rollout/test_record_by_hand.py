@@ -9,6 +9,7 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.console.verdicts import operator_label
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import verdict
 from robot_stack.rollout.record import HAND, Recorder, count_valid_demos
@@ -81,6 +82,21 @@ def test_a_discarded_demonstration_is_kept_and_not_counted(resolved, tmp_path) -
         first, _ = store.episodes
         assert store.read(first, images=False).end is EndReason.OPERATOR
         assert verdict([label for label in store.labels if label.episode_id == first]) is Verdict.DISCARD
+
+
+def test_what_an_operator_says_later_reaches_the_store_and_is_counted(resolved, tmp_path) -> None:
+    def said(final: bool) -> list[Label]:
+        """The first one was no good, as somebody says at the page; of another store's episodes they say it too."""
+        return [operator_label(name, Verdict.DISCARD, 2e9) for name in ("000000-demo-hand", "000000-online-actor")]
+
+    said_of, have = [], 0
+    cell = build_local_cell(resolved, seed=0)
+    with opened(tmp_path, resolved) as store:
+        have = Recorder(resolved, cell, cell, store, said_of.append, said).run(1, threading.Event())
+        assert verdict([label for label in store.labels if label.episode_id == "000000-demo-hand"]) is Verdict.DISCARD
+        assert {label.episode_id for label in store.labels} <= set(store.episodes)
+    assert have == 1
+    assert len(said_of) == 2, "another one was recorded"
 
 
 def test_an_episode_that_a_killed_recorder_left_open_is_closed(resolved, tmp_path) -> None:

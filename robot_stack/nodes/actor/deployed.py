@@ -13,7 +13,7 @@ from robot_stack.learner.reward.success_model import run_success_model
 from robot_stack.nodes.actor.session import Session, run_session
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.clock import SteadyClock
-from robot_stack.rollout.deploy import deploy
+from robot_stack.rollout.deploy import deploy, in_words
 from robot_stack.rollout.judged import BackgroundJudge
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
@@ -33,15 +33,11 @@ def run_policy(session: Session) -> int:
             judge = stack.enter_context(BackgroundJudge(run_success_model(session.folder, resolved)))
         told = deploy(
             resolved, params, session.cell, SteadyClock(), store, episodes=options.episodes, stop=session.stop,
-            say=session.say, judge=judge,
+            say=session.say, judge=judge, said=session.said,
         )  # fmt: skip
     summary = told.summary()
     write_durable(RunPaths(folder).summary, json.dumps(summary))
-    low, high = summary["wilson95"]
-    session.say(
-        f"{summary['success']} of {summary['episodes']} succeeded "
-        f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %); recorded in {folder}"
-    )
+    session.say(f"{in_words(told)}; recorded in {folder}")
     return int(told.broken)
 
 

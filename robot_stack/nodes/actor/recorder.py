@@ -16,7 +16,9 @@ def record(session: Session) -> int:
     """Record until there are as many demonstrations as asked for, and return the exit code."""
     resolved, wanted = session.resolved, session.options.episodes
     with EpisodeStore(RunPaths(session.folder).store.root, resolved.spec(), resolved.task.name) as store:
-        have = Recorder(resolved, session.cell, SteadyClock(), store, session.say).run(wanted, session.stop)
+        have = Recorder(resolved, session.cell, SteadyClock(), store, session.say, session.said).run(
+            wanted, session.stop
+        )
     session.say(f"{have} of {wanted} demonstrations are in {RunPaths(session.folder).store.root}")
     return 0
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,12 +18,15 @@ from rclpy.utilities import remove_ros_args
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.console.journal import said_before
+from robot_stack.console.verdicts import UNDO_NS
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.types.errors import StackError
+from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Cell
 from robot_stack.workcell.thread_watch import ThreadWatch
 
@@ -43,6 +48,10 @@ class Session:
     options: argparse.Namespace
     cell: Cell
     stop: threading.Event
+
+    def said(self, final: bool) -> list[Label]:
+        """Return what operators said at the page and can no longer take back; finally all of it, see `Said`."""
+        return said_before(self.folder, math.inf if final else time.time() - UNDO_NS / 1e9)
 
     def say(self, text: str) -> None:
         """Print a line for the operator at the terminal, to stderr, which the process table passes on."""

@@ -69,7 +69,7 @@ from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.types.command import Mode
-from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.errors import RobotError, SpecError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.help import HelpRequest
 from robot_stack.workcell.build_safety import stop_topics
@@ -340,7 +340,12 @@ class ConsoleNode(StackNode):
     def _read_record(self) -> None:
         """Read the run's files, and the room that is left on the disk for more."""
         with self._session.locked():
-            self._record.read_into(self._heard)
+            labels = self._record.read_into(self._heard)
+            if self._forwarder is None:
+                try:
+                    self._session.stored(labels)
+                except StoreError as error:
+                    self.get_logger().error(str(error))  # they are offered once more, which is harmless
             self._heard.facts.free_gb = shutil.disk_usage(self._folder).free / GB
 
     def _attend(self) -> None:
