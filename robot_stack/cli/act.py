@@ -12,7 +12,7 @@ from robot_stack.cli.run_folder import RUNS, own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, prepared
 from robot_stack.runs.beginning import command_line
-from robot_stack.runs.folder import Part, holding
+from robot_stack.runs.folder import Part, begun
 from robot_stack.transport.access.link_token import LinkToken
 
 
@@ -34,7 +34,7 @@ def run(
     check_torch()
     place = own_folder(resolved, folder)
     with ExitStack() as going_on:
-        going_on.enter_context(holding(place, Part.CELL))
+        going_on.enter_context(begun(resolved, place, Part.CELL))
         if resolved.cell.learner_certs is None:  # the learner is on this machine, in the run's usual folder
             LinkToken.pass_on(RUNS / resolved.name, place)
         ready = going_on.enter_context(prepared(resolved, place))

@@ -9,7 +9,7 @@ from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
-from robot_stack.runs.folder import Part, holding
+from robot_stack.runs.folder import Part, begun
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import newest_reward
 from robot_stack.types.event import LabelSource
@@ -31,7 +31,7 @@ def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None
     check_torch()
     resolved, folder, path = run_and_policy(name, policy)
     judge = judge or _judge_of(folder)
-    with holding(folder, Part.CELL), prepared(resolved, folder) as ready:
+    with begun(resolved, folder, Part.CELL), prepared(resolved, folder) as ready:
         saved = () if path is None else ("--policy", str(path))
         session = session_process("deployed", folder, *saved, "--episodes", str(episodes), "--judge", judge)
         rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)

@@ -12,7 +12,7 @@ from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
 from robot_stack.replay.outcome import Outcome
 from robot_stack.runs.beginning import command_line
-from robot_stack.runs.folder import Part, holding
+from robot_stack.runs.folder import Part, begun
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.statistics import EpisodeAccount, balanced
 from robot_stack.teleop.bindings import Device, table
@@ -34,7 +34,7 @@ def run(
     resolved = load_cell(name, overrides, root)
     wanted = resolved.run.training.demos if episodes is None else episodes
     place = own_folder(resolved, folder)
-    with holding(place, Part.CELL, Part.LEARNER), prepared(resolved, place) as ready:
+    with begun(resolved, place, Part.CELL, Part.LEARNER), prepared(resolved, place) as ready:
         if resolved.teleop.device in tuple(Device):
             column = Device(resolved.teleop.device)
             print(table([Device.KEYBOARD if column is Device.BROWSER else column]))  # a page that drives has its keys

@@ -30,7 +30,7 @@ from robot_stack.processes.table import ONE_THREAD, ProcessSpec, process_table
 from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.runs.beginning import Beginning, command_line
 from robot_stack.runs.evaluation import counted_before
-from robot_stack.runs.folder import Part, check_own, holding
+from robot_stack.runs.folder import Part, begun, check_own
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.transport.access.security import actor_credentials
@@ -129,7 +129,7 @@ def run(
     resolved = load(RUNS / name, task, [*asked, *overrides], root)
     again = _again(name, seed, task, algorithm, quick, overrides, root)
     _try(resolved)
-    with holding(RUNS / name, *Part):
+    with begun(resolved, RUNS / name, *Part):
         dry_run = prepare(RUNS / name, resolved, plain=plain or not sys.stdout.isatty())
         return _run(dry_run, Beginning(command=again, quick=quick))
 

@@ -11,7 +11,7 @@ from robot_stack.cli.run_folder import own_folder
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.table import ONE_THREAD
 from robot_stack.runs.beginning import Beginning, command_line
-from robot_stack.runs.folder import Part, holding
+from robot_stack.runs.folder import Part, begun
 from robot_stack.runs.paths import RunPaths
 
 
@@ -30,7 +30,7 @@ def run(
     """
     resolved = load_checked(name, overrides, root)
     place = own_folder(resolved, folder)
-    with holding(place, Part.LEARNER):
+    with begun(resolved, place, Part.LEARNER):
         write_durable(RunPaths(place).resolved, resolved.to_yaml())
         chosen = () if folder is None else ("--folder", str(folder))
         heard = () if address is None else ("--address", address)

@@ -11,7 +11,7 @@ from robot_stack.cli.run_folder import RUNS, own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, prepared, usual_folder
 from robot_stack.runs.beginning import Beginning, command_line
-from robot_stack.runs.folder import Part, holding
+from robot_stack.runs.folder import Part, begun
 from robot_stack.runs.paths import RunPaths
 
 
@@ -36,7 +36,7 @@ def run(
         check_torch()
     place = own_folder(resolved, usual_folder(resolved, RUNS) if folder is None else folder)
     parts = (Part.CELL,) if cell_only or remote_learner else tuple(Part)
-    with holding(place, *parts), prepared(resolved, place) as ready:
+    with begun(resolved, place, *parts), prepared(resolved, place) as ready:
         flags = [text for text, said in (("--cell-only", cell_only), ("--remote-learner", remote_learner)) if said]
         again = command_line("up", name, "--folder", str(ready.folder), *flags, overrides=overrides, root=root)
         Beginning(command=again).write(ready.folder)

@@ -20,6 +20,7 @@ from robot_stack.replay.identity import check_identity
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
@@ -165,6 +166,9 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], spec: Spec, name: str) -> No
                 f"shape of {column.name} in episode {name} is {arrays[column.name].shape}, must be {wanted}; "
                 "name a run of the same cell"
             )
+    if len(unknown := np.setdiff1d(arrays["source"], list(Source))):
+        legal = ", ".join(f"{each:d}" for each in Source)
+        raise StoreError(f"source of episode {name} has {unknown[0]}, must be one of {legal}; leave the episode out")
     for action in ("executed", "proposed", "human"):
         values = arrays[action]
         if not (np.abs(values) <= 1.0 + 1e-5).all():

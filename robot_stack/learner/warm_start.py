@@ -23,7 +23,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.run import StartFrom
 from robot_stack.datasets.new_store import start_store
 from robot_stack.datasets.store_view import StoreView, open_store
-from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
+from robot_stack.disk.durable import disk_errors, make_durable, sync_directory, write_durable
 from robot_stack.learner.checkpoint import CheckpointFolder, first_line, live_version, load_whole
 from robot_stack.learner.fitting import saved_identity
 from robot_stack.replay.annotations import LabelLog, MarkLog, PreferenceLog, ScoreFiles
@@ -216,7 +216,7 @@ class _Source:
 def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> None:
     """Copy the episodes of a store into that of a run, under ids of their own, with labels and scores."""
     store, draft = paths.store, StorePaths(paths.folder / "start_from.partial")
-    store.episodes.mkdir(parents=True, exist_ok=True)
+    make_durable(store.episodes)
     with writing(store.lock):
         shutil.rmtree(draft.root, ignore_errors=True)
         copied = start_store(draft.root, view)
@@ -244,6 +244,7 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
         for version in ScoreFiles(draft.scores).versions:
             for each in ScoreFiles(draft.scores).read(version):
                 scores.append(each)
+        os.sync()  # of the disk at once: thousands of files synced one by one take minutes
         for name in copied.taken:  # last of an episode: from now on it is not copied again
             os.replace(draft.episode(name), store.episode(name))
         sync_directory(store.episodes)

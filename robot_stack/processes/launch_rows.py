@@ -34,7 +34,7 @@ from robot_stack.processes.table import (
     learner_process,
     namespace_of,
 )
-from robot_stack.runs.folder import Part, check_own, holding
+from robot_stack.runs.folder import Part, begun
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StackError
 
@@ -65,8 +65,7 @@ def _table(
     folder = Path(values["folder"]) if values["folder"] else usual_folder(resolved, Path("runs"))
     cell_only, remote_learner = (values.get(key) == "true" for key in ("cell_only", "remote_learner"))
     parts = {Part.LEARNER} if kind == "learner" else {Part.CELL} if cell_only or remote_learner else set(Part)
-    check_own(resolved, folder)
-    claim.enter_context(holding(folder, *parts))
+    claim.enter_context(begun(resolved, folder, *parts))
     if kind == "learner":
         write_durable(RunPaths(folder).resolved, resolved.to_yaml())
         spec = learner_process(folder, values["address"] or resolved.cell.learner_address)

@@ -23,10 +23,10 @@ class Pools:
     """The pools of transitions: rows of frames t whose transition to t+1 may be drawn, int64.
 
     Attributes:
-        demo: Expert steps of demos that succeeded: all but IDLE and HOLD.
+        demo: Steps a human executed in demos that succeeded.
         human: Steps a human executed in online episodes.
         expert: Both, in canonical order.
-        online: Every step of online episodes, and, once there are any, the IDLE and HOLD steps of demos and all steps
+        online: Every step of online episodes, and, once there are any, all other steps of demos, and all steps
             of those that did not succeed: nobody should imitate them, but they lead to the end of the demo and its
             reward.
         tasks: The pools of each task, where several are drawn from evenly; else empty.
@@ -103,10 +103,7 @@ class PoolPart:
         rows = np.asarray(episode.rows[: max(0, episode.linked - 1)], np.int64)
         linked = rows[table.column("next_row")[rows] != NO_ROW]  # not so where a tick was missed
         source = table.column("source")[linked]
-        if kind is EpisodeKind.DEMO:
-            is_expert = (source != Source.IDLE) & (source != Source.HOLD) & (outcome is Outcome.SUCCESS)
-        else:
-            is_expert = source == Source.HUMAN
+        is_expert = (source == Source.HUMAN) & (kind is not EpisodeKind.DEMO or outcome is Outcome.SUCCESS)
         return cls(
             is_online=kind is not EpisodeKind.DEMO,
             linked=linked,

@@ -11,7 +11,7 @@ from typing import Any
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.disk.durable import disk_errors, make_durable
+from robot_stack.disk.durable import create_durable, disk_errors, make_durable
 from robot_stack.disk.lock import take_lock
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
@@ -49,6 +49,23 @@ def holding(folder: Path, *parts: Part) -> Iterator[None]:
             make_durable(folder)
             for part in parts:
                 held.callback(os.close, take_lock(RunPaths(folder).lock(part), refusal))
+        yield
+
+
+@contextmanager
+def begun(run: ResolvedRun, folder: Path, *parts: Part) -> Iterator[None]:
+    """Hold parts of a run as `holding` does, in a folder that is of no other run, also where two begin in it at once.
+
+    The configuration in a folder says whose it is: of several processes that find none one writes it.
+
+    Raises:
+        ConfigError: If the folder is of another run, or another process has one of the parts going on there.
+        StoreError: If the disk refuses.
+    """
+    with holding(folder, *parts):
+        with disk_errors(f"beginning a run in {folder}"):
+            create_durable(RunPaths(folder).resolved, run.to_yaml().encode(), mode=0o644)
+        check_own(run, folder)
         yield
 
 

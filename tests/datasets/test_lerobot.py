@@ -13,13 +13,13 @@ import pytest
 from robot_stack.datasets.lerobot import layout
 from robot_stack.datasets.lerobot.codec import CODECS, VideoReader, VideoWriter, encoders
 from robot_stack.datasets.lerobot.export import image_stats, merge_stats, vector_stats
-from robot_stack.datasets.lerobot.rows import foreign_episode
+from robot_stack.datasets.lerobot.rows import foreign_episode, rows_of
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource, Verdict
-from robot_stack.types.spec import CameraSpec
+from robot_stack.types.spec import CameraSpec, Spec
 from robot_stack.types.transition import EndReason, EpisodeKind, back_id
 from tests.datasets.data_rig import (
     TEXT,
@@ -126,6 +126,26 @@ def test_of_another_programs_two_arms_a_person_moved_both(tmp_path: Path) -> Non
     header = asdict(made_episode("000000-online-a").header)
     episode = foreign_episode(rows, {}, header, spec)
     assert episode.arrays["sources"].tolist() == [[1, 1], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("spec", [made_spec(), two_arm_spec()])
+def test_rows_of_ours_say_who_moved_though_the_rest_of_the_episode_is_lost(spec: Spec) -> None:
+    """As in a dataset that LeRobot's own tools have cut: an idle step of an operator became a policy's there."""
+    ours = made_episode("000000-demo-a", spec)
+    ours.arrays["source"][5:9] = [Source.POLICY, Source.IDLE, Source.HOLD, Source.IDLE]
+    rows = rows_of(ours, [], number=0, first=0, task=0)
+    images = {camera.name: ours.arrays[IMAGE_PREFIX + camera.name][:-1] for camera in spec.cameras}
+    found = foreign_episode(rows, images, asdict(ours.header), spec)
+    for column in layout.plain_columns(spec):
+        np.testing.assert_array_equal(found.arrays[column.name], ours.arrays[column.name][:-1], column.name)
+
+
+def test_a_source_that_is_none_is_refused(copy: Path, tmp_path: Path) -> None:
+    path = copy / "data/chunk-000/file-000.parquet"
+    table, name = pq.read_table(path), layout.PREFIX + "source"
+    wrong = pa.array([9] * len(table), table.schema.field(name).type)
+    pq.write_table(table.set_column(table.schema.get_field_index(name), table.schema.field(name), wrong), path)
+    refused(copy, tmp_path, r"source of episode 000000-demo-a0? has 9, must be one of 0, 1, 2, 3")
 
 
 def test_files_and_features_are_those_of_the_format(view: StoreView, written: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ import torch
 
 from benchmarks.tiny_run import write_run
 from robot_stack.config.resolve import load_run
+from robot_stack.disk.durable import make_durable
 from robot_stack.learner import process, warm_start
 from robot_stack.learner.fitting import Stopped
 from robot_stack.learner.warm_start import prepare_start, read_start
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.layout import SUFFIX
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, ResumeError, StoreError
 from robot_stack.types.event import Verdict
@@ -205,6 +208,31 @@ def test_a_kill_between_any_two_episodes_is_made_good_at_the_next_start(
     assert driven.training.parts.store.episodes == TAKEN
     assert len(driven.training.parts.store.labels) == 1
     assert not (tuesday.folder / "start_from.partial").exists()
+
+
+def test_what_is_copied_is_on_disk_before_it_has_a_name_in_the_store(
+    tuesday: Tuesday, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut would leave empty files under names that are not copied again."""
+    done: list[str] = []
+    sync, replace = os.sync, os.replace
+
+    def synced() -> None:
+        done.append("sync")
+        sync()
+
+    def replaced(of: Path, to: Path) -> None:
+        if to.suffix == SUFFIX:
+            done.append(to.name.removesuffix(SUFFIX))
+        replace(of, to)
+
+    monkeypatch.setattr(warm_start.os, "sync", synced)
+    monkeypatch.setattr(warm_start.os, "replace", replaced)
+    store, made = RunPaths(tuesday.folder).store, []
+    monkeypatch.setattr(warm_start, "make_durable", lambda folder: (made.append(folder), make_durable(folder)))
+    prepare_start(write_run(tuesday.folder, *tuesday.settings), tuesday.folder)
+    assert done == ["sync", *TAKEN]
+    assert made == [store.episodes]
 
 
 def test_a_dataset_gives_its_episodes_alone(monday: Path, tmp_path: Path) -> None:

@@ -95,9 +95,9 @@ def pools(episodes: dict[str, SlowEpisode]) -> tuple[list[Key], list[Key]]:
         for t in filter(episode.linked, range(len(episode.steps))):
             source = episode.action(t).source
             demo = episode.kind is EpisodeKind.DEMO
-            if demo and (source in (Source.IDLE, Source.HOLD) or not episode.success()):
+            if demo and (source is not Source.HUMAN or not episode.success()):
                 leftover.append((episode_id, t))
-            elif demo or source is Source.HUMAN:
+            elif source is Source.HUMAN:
                 expert.append((episode_id, t))
             if not demo:
                 online.append((episode_id, t))

@@ -135,6 +135,15 @@ def test_the_idle_end_of_a_demo_is_online_data_once_there_is_any() -> None:
     assert frames_of(replay, replay.pools.online) == [2, 3, 0, 1]
 
 
+def test_what_a_policy_did_in_a_demo_is_no_expert_data() -> None:
+    """As in a dataset of another program, which says in which rows a person drove."""
+    replay = Replay(SPEC)
+    add(replay, "demo", [P, H, P, H], EndReason.SUCCESS, EpisodeKind.DEMO)
+    add(replay, "online", [P])
+    assert frames_of(replay, replay.pools.expert) == [1, 3]
+    assert frames_of(replay, replay.pools.online) == [0, 2, 0]
+
+
 def test_fault_6_in_a_correction_no_press_is_no_gripper_label() -> None:
     replay = Replay(SPEC, handover_s=0.0)
     add(replay, "a", [P, H, H, IDLE], pressed=[False, False, True, False])

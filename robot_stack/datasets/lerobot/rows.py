@@ -118,10 +118,11 @@ def episode_from(
 def foreign_episode(
     rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], header: Mapping[str, Any], spec: Spec
 ) -> StoredEpisode:
-    """Build an episode from a dataset that another program recorded.
+    """Build an episode from a dataset that another program recorded, or has changed.
 
-    Its last action led to a frame that is not there, so it goes: T rows become T frames and T-1 actions. Where the
-    dataset does not say who acted, an operator did. Where it does not say how it ended, it was cut short.
+    Its last action led to a frame that is not there, so it goes: T rows become T frames and T-1 actions. Columns of
+    ours that it has still are taken. Where the dataset does not say who acted, an operator did. Where it does not say
+    how it ended, it was cut short.
 
     Args:
         rows: Feature -> rows; at least observation.state and action.
@@ -141,11 +142,9 @@ def foreign_episode(
     arrays = {
         **{IMAGE_PREFIX + name: values for name, values in images.items()},
         **({"sources": np.repeat(source[:, None], len(spec.arms), axis=1)} if several else {}),
-        "proprio": rows[layout.STATE].astype(np.float32).reshape(-1, spec.proprio_size),
         "stamp_ns": np.round(rows["timestamp"].astype(np.float64).ravel() * 1e9).astype(np.int64),
         "age_s": np.zeros(frames, np.float32),
         "skew_s": np.zeros(frames, np.float32),
-        "executed": action,
         "proposed": np.zeros_like(action),
         "human": action * human[:, None],
         "gripper_pressed": human,
@@ -154,6 +153,10 @@ def foreign_episode(
         "params_age_s": np.zeros(steps, np.float32),
         "source": source,
     }
+    for column in layout.plain_columns(spec):
+        if (kept := rows.get(layout.feature_of(column))) is not None:
+            values = kept.astype(column.dtype).reshape(-1, *column.shape)
+            arrays[column.name] = values if column.per_frame else values[:-1]
     return StoredEpisode(header=head, spec=spec, end=_foreign_end(rows), arrays=arrays)
 
 
