@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -174,6 +175,19 @@ def test_a_stopped_run_saves_and_leaves_the_rest_to_the_next_start(running: Runn
     assert running.driven.training.finished_s == float("inf")
     assert not of_kind(read_rows(running.paths.metrics).rows, EndRow)
     assert CheckpointFolder(running.paths.checkpoints).steps()
+
+
+def test_a_run_is_the_same_after_a_restart_and_another_where_its_folder_was_made_anew(tmp_path: Path) -> None:
+    folder, ids = tmp_path / "run", []
+    for anew in (False, False, True):
+        if anew:
+            shutil.rmtree(folder)
+        run = Driven(folder, write_run(folder))
+        ids.append(run.training.backend.run_id)
+        run.close()
+    assert ids[0] == ids[1]
+    assert ids[2] != ids[0]
+    assert all(each.startswith("run-") for each in ids)
 
 
 @pytest.mark.parametrize("name", ["peg_insert", "pick_insert", "drawer"])

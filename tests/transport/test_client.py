@@ -273,6 +273,7 @@ def test_steps_of_one_run_never_reach_another(serve: Serve, connect: Connect) ->
     again = connect(server.address)
     assert wait_until(lambda: again.refusal)
     assert "run is 'run-1' on the actor, must be 'run-2' as on the learner" in again.refusal
+    assert "move its spool away" in again.refusal
     assert other.memory == {}
 
 
