@@ -177,7 +177,10 @@ def _link(facts: Facts) -> Figure:
     acks = [actor.ack_p50_ms for actor in facts.learner.actors if actor.connected] if facts.learner is not None else []
     safe = f", safe at the learner after {max(acks):.0f} ms" if acks else ""
     text = f"up{safe}" if up else "down: acting goes on, steps are kept on disk"
-    return Figure(name="link", text=f"{text}, spool {spooled:.0f}", over=not up)
+    text = f"{text}, spool {spooled:.0f}"
+    if refused := facts.value("actor", "policy", "refused"):
+        text += f"; {refused:.0f} records refused, lost: {said.values.get('refused_why', '')}"
+    return Figure(name="link", text=text, over=not up or bool(refused))
 
 
 def _reward(facts: Facts, now_ns: int) -> Figure:

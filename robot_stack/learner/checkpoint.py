@@ -9,7 +9,7 @@ import io
 import re
 import threading
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ class CheckpointFolder:
         Raises:
             StoreError: If the disk refuses; earlier checkpoints are untouched, or too many.
         """
-        path = self._path(step)
+        path = self.path(step)
         best = success >= self._best_success()
         try:
             for target in (path, self._folder / BEST) if best else (path,):
@@ -70,7 +70,7 @@ class CheckpointFolder:
         if best:
             self._best = success
         try:
-            for gone in (*map(self._path, self.steps()[:-KEEP]), *self._folder.glob("*" + PARTIAL)):
+            for gone in (*map(self.path, self.steps()[:-KEEP]), *self._folder.glob("*" + PARTIAL)):
                 gone.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(
@@ -87,11 +87,11 @@ class CheckpointFolder:
         steps = self.steps()
         if not steps:
             return None
-        path = self._path(steps[-1])
+        path = self.path(steps[-1])
         try:
             return load_whole(path)
         except Exception as error:  # torch raises many kinds for a damaged file
-            on = f"from {self._path(steps[-2]).name}" if len(steps) > 1 else "without one, from the recorded episodes"
+            on = f"from {self.path(steps[-2]).name}" if len(steps) > 1 else "without one, from the recorded episodes"
             why = first_line(error)
             raise ResumeError(
                 f"checkpoint {path} is unreadable ({why}), must be whole; to go on {on}: rm '{path.absolute()}'"
@@ -101,11 +101,12 @@ class CheckpointFolder:
         """Remove all checkpoints but the best, the oldest first; a kill on the way leaves the newest."""
         steps = self.steps()
         for step in steps:
-            self._path(step).unlink(missing_ok=True)
+            self.path(step).unlink(missing_ok=True)
         if steps:
             sync_directory(self._folder)
 
-    def _path(self, step: int) -> Path:
+    def path(self, step: int) -> Path:
+        """Return where the checkpoint of that number is."""
         return self._folder / f"step_{step:09d}.pt"
 
     def _best_success(self) -> float:
@@ -182,6 +183,15 @@ def pack(state: dict[str, Any], *, success: float) -> memoryview:
     buffer = io.BytesIO()
     torch.save({**_on_host(state), "success": success}, buffer)
     return buffer.getbuffer()
+
+
+def not_finite(state: Any, name: str = "") -> Iterator[str]:
+    """Yield the dotted name of each tensor of nested state in which a value is NaN or infinite."""
+    if isinstance(state, dict):
+        for key, inner in state.items():
+            yield from not_finite(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(state, torch.Tensor) and not torch.isfinite(state).all():
+        yield name
 
 
 def first_line(error: Exception) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import ExitStack
+from functools import partial
 
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend
@@ -33,23 +35,20 @@ def train_online(parts: RunParts, backend: Backend, learner: OnlineLearner, stop
         False, or True where training is to go on behind an encoder that lies ready.
 
     Raises:
-        StoreError: If the disk refused the last checkpoint.
+        StoreError: If the disk refused the last checkpoint, or training has diverged, which is not saved.
         Exception: Whatever ended the ingest thread.
     """
     encoder = TrunkRefitter(parts)
     intake = IngestThread(parts, backend, learner, encoder)
     parts.status.enter("training")
     intake.start()
-    try:
+    with ExitStack() as ending:  # all of it, whatever a part of it raises; the last one first
+        for stops in (encoder.stop, learner.reward.refitter.stop, intake.stop, partial(learner.loop.save, wait=True)):
+            ending.callback(stops)
         pause = Pause(parts, encoder)
         learner.loop.run(lambda: stop.is_set() or intake.over.is_set() or enough(parts) or pause.begun(), intake.over)
         await_last_labels(parts.statistics, intake.over)
         again = pause.begun() and not (stop.is_set() or intake.over.is_set() or enough(parts))
-    finally:
-        learner.loop.save(wait=True)
-        intake.stop()
-        learner.reward.refitter.stop()
-        encoder.stop()
     if intake.failure is not None:
         raise intake.failure
     if parts.checkpoints.failure:

@@ -91,6 +91,7 @@ class Training:
         parts = self.parts
         prepare_start(parts.resolved, parts.folder)
         parts.store.open()
+        self.backend.run_id = f"{parts.folder.name}-{parts.store.id}"  # one that is made anew in its place is another
         for name, reason in parts.store.quarantined.items():
             parts.metrics.log(QuarantineRow(episode_id=name, reason=reason))
         self.backend.start()

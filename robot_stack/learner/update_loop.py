@@ -16,7 +16,7 @@ import torch
 
 from policies.encoders.trunk import Trunk
 from policies.learner import Learner, TensorBatch
-from robot_stack.learner.checkpoint import CheckpointWriter
+from robot_stack.learner.checkpoint import CheckpointWriter, not_finite
 from robot_stack.learner.data.batches import Batches
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.fitting import step_words
@@ -28,7 +28,7 @@ from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import ResumeRow, UpdateRow
 from robot_stack.runs.statistics import EpisodeStatistics
-from robot_stack.types.errors import ResumeError
+from robot_stack.types.errors import ResumeError, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -254,14 +254,20 @@ class UpdateLoop:
                 saved_s = now_s
 
     def save(self, *, wait: bool = False) -> None:
-        """Copy all state now and write it in the background; with `wait`, return once it is on disk or refused."""
+        """Copy all state now and write it in the background; with `wait`, return once it is on disk or refused.
+
+        Raises:
+            StoreError: If training has diverged: a next start would go on from what is beyond mending.
+        """
         if wait:
             self._checkpoints.wait()
+        updating = self.updater.state_dict()
+        self._check_finite(updating["learner"])
         beside = self._beside()  # before the replay: a refit that ends in between is done again, not taken for done
         replay = self._replay.state_dict()
         state = {
             **self._identity,
-            **self.updater.state_dict(),
+            **updating,
             "replay": replay,
             "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
             **self.publisher.state_dict(),
@@ -273,6 +279,16 @@ class UpdateLoop:
         self._checkpoints.save(self.updates, state, success=success, params=params)
         if wait:
             self._checkpoints.wait()
+
+    def _check_finite(self, learner: Mapping[str, Any]) -> None:
+        if (name := next(not_finite(learner), None)) is not None:
+            steps = self._checkpoints.folder.steps()
+            on = self._checkpoints.folder.path(steps[-1]) if steps else "the recorded episodes"
+            raise StoreError(
+                f"tensor {name} of the learner is not finite after {self.updates} updates, must be; training diverged "
+                f"and that is not saved, the next start goes on from {on}: if it diverges again, begin a new run with "
+                "a lower learning rate"
+            )
 
     def start_from(self, learner: Mapping[str, Any]) -> None:
         """Start from an earlier run's learner; it counts as one that has made its updates on the demonstrations.

@@ -1,6 +1,7 @@
 """The episode store: one zarr group per episode, sealed by a manifest; labels and scores beside them.
 
 root/store.json                     which spec and task all episodes share
+root/id                             a random name: made anew in the same place, it is another store
 root/episodes/<episode_id>.zarr/    arrays of `columns.columns`, manifest.json once closed, ending.json if it was cut
 root/labels.jsonl, root/stages.jsonl, root/preferences.jsonl, root/scores/   see `annotations`
 root/quarantine/<episode_id>/       broken episodes, with reason.txt
@@ -20,7 +21,7 @@ from robot_stack.replay.annotations import LabelLog, MarkLog, ScoreFiles, check_
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.durable import WriterLock, at_once
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
-from robot_stack.replay.identity import check_identity, check_spec
+from robot_stack.replay.identity import check_identity, check_spec, id_of
 from robot_stack.replay.layout import SUFFIX, StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Ending, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
@@ -42,6 +43,8 @@ class EpisodeStore:
     """
 
     def __init__(self, root: Path, spec: Spec, task: str) -> None:
+        self.id = ""
+        """The store's own random name, "" until it is open."""
         self._root = root
         self._spec = spec
         self._task = task
@@ -68,6 +71,7 @@ class EpisodeStore:
             self._lock.acquire()
             try:
                 check_identity(self._paths.identity, self._spec, self._task)
+                self.id = id_of(self._paths.id)
                 self._labels.open()
                 self._marks.open()
                 self._recover()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import secrets
 from pathlib import Path
 
-from robot_stack.disk.durable import write_json
+from robot_stack.disk.durable import write_durable, write_json
 from robot_stack.replay.columns import SCHEMA_VERSION
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
@@ -28,6 +29,17 @@ def check_identity(path: Path, spec: Spec, task: str) -> None:
     wrong = differences(found, wanted)
     if wrong:
         raise StoreError(f"store {path.parent}: {'; '.join(wrong)}; choose another run directory")
+
+
+def id_of(path: Path) -> str:
+    """Read the random name of a store from its file, or make one that stays.
+
+    Raises:
+        OSError: If the disk refuses.
+    """
+    if not path.exists():
+        write_durable(path, secrets.token_hex(4))
+    return path.read_text()
 
 
 def check_spec(found: Spec, wanted: Spec, name: str) -> None:

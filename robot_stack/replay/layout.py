@@ -14,6 +14,8 @@ class StorePaths:
         self.root = root
         self.identity = root / "store.json"
         """Which spec and task all episodes share."""
+        self.id = root / "id"
+        """A random name, by which a store that is made anew in the same place is another."""
         self.episodes = root / "episodes"
         """A folder per episode, see `episode`."""
         self.labels = root / "labels.jsonl"

@@ -151,6 +151,8 @@ class Actor:
             transient=TRANSIENT,
             asker=self.asker,
         )
+        self._refused = 0
+        """Records of which it was said that the learner refused them."""
 
     def run(self, stop: threading.Event, say: Callable[[str], None] = print) -> str:
         """Run episodes until the learner is done or `stop`; returns why it left."""
@@ -173,6 +175,7 @@ class Actor:
             self._log(ran.outcome)
             self.log_help(ran.outcome)
             self._warn_of_old_params(ran.outcome, say)
+            self._warn_of_refusals(say)
             if phase == "collecting_demos":
                 self._wait_counted(stop)
         return "stopped"
@@ -205,6 +208,8 @@ class Actor:
             "params_age_s": round(self._policy.age_s, 1) if version else "",
             "link": "up" if self._client.link else "down",
             "spooled": counters.spooled - counters.acked,
+            "refused": counters.refused,
+            "refused_why": self._client.refused_why,
         }
 
     def _warn_of_old_params(self, outcome: EpisodeOutcome, say: Callable[[str], None]) -> None:
@@ -212,6 +217,12 @@ class Actor:
         age_s = max(outcome.ticks.params_age_s, default=0.0)
         if age_s > OLD_PARAMS_SHARE * limit_s:
             say(f"params are {age_s:.0f} s old, at {limit_s:g} s the policy stops acting; is the learner stalled?")
+
+    def _warn_of_refusals(self, say: Callable[[str], None]) -> None:
+        refused = self._client.counters.refused
+        if refused > self._refused:
+            say(f"learner refused {refused - self._refused} records, they are lost: {self._client.refused_why}")
+            self._refused = refused
 
     def _status(self) -> LearnerStatus | None:
         """Ask for the learner's status; None if it is out of reach, or too busy to answer within a second."""

@@ -181,6 +181,11 @@ class LearnerClient:
         return self._spool.error or self._params.refusal or self._link.last_error or self._spool.damage
 
     @property
+    def refused_why(self) -> str:
+        """Return why the learner will never take a part of the newest episode of which it refused one, or ""."""
+        return self._link.refused_why
+
+    @property
     def run_id(self) -> str:
         """Return the id of the learner's run, "" until known."""
         return self._run_id

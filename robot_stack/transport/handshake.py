@@ -41,10 +41,12 @@ def check_hello(request: pb.HelloRequest, *, spec: Spec, task: str, run_id: str)
         ]
     if request.task != task:
         wrong.append(f"task is {request.task!r} on the actor, must be {task!r} as on the learner")
+    remedy = "start both with the same cell, task and run"
     if request.run_id and request.run_id != run_id:
         wrong.append(f"run is {request.run_id!r} on the actor, must be {run_id!r} as on the learner")
+        remedy += "; where that began anew, restart the actor, or move its spool away if steps of before are in it"
     if wrong:
-        raise TransportError("\n".join([*wrong, "start both with the same cell, task and run"]))
+        raise TransportError("\n".join([*wrong, remedy]))
     return role
 
 

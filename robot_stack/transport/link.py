@@ -81,6 +81,7 @@ class Link:
         self.last_error = ""
         self.connections = 0
         self.refused = 0
+        self.refused_why = ""
         self.life = uuid.uuid4().hex
         self.acks = threading.Condition()
         """Notified when the spool was released further."""
@@ -183,7 +184,7 @@ class Link:
         self.last_error = ack.refusal
         if ack.episode_id != self._refused_last:  # once an episode: what follows a refused step is refused too
             log.error("learner refused %s/%d: %s", ack.episode_id, ack.index, ack.refusal)
-            self._refused_last = ack.episode_id
+            self._refused_last, self.refused_why = ack.episode_id, ack.refusal
         if ack.index < 0:
             self._shut.add(ack.episode_id)
 
@@ -251,7 +252,7 @@ class Link:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
                 return False
             self.refused += 1
-            self.last_error = error_words(error, self._address)
+            self.refused_why = self.last_error = error_words(error, self._address)
             log.error("%s of %s refused: %s", type(annotation).__name__, annotation.episode_id, self.last_error)
         except ValueError:  # what gRPC raises on a channel closed meanwhile
             return False

@@ -44,6 +44,13 @@ def test_nothing_heard_is_nothing_claimed():
         ("params", {"params_version": 0, "params_age_s": ""}, "none yet", False),
         ("link", {}, "up, spool 0", False),
         ("link", {"link": "down", "spooled": 412}, "steps are kept on disk, spool 412", True),
+        ("link", {"refused": 0, "refused_why": ""}, "up, spool 0", False),
+        (
+            "link",
+            {"refused": 13, "refused_why": "use a new id"},
+            "spool 0; 13 records refused, lost: use a new id",
+            True,
+        ),
     ],
 )
 def test_the_actors_figures(name, actor, text, over):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EndRow, EpisodeRow, FitRow, of_kind
+from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from tests.learner.driven import DEMOS, Driven
 
@@ -148,6 +150,23 @@ def test_an_error_in_the_ingest_thread_ends_the_run_after_a_checkpoint(
     assert not running.paths.policy("policy").exists()
 
 
+@pytest.mark.parametrize("part", ["published", "critic"])  # actors are sent the first alone
+def test_a_run_that_diverges_keeps_the_checkpoint_before_and_names_it(running: Running, part: str) -> None:
+    running.driven.demonstrate()
+    running.wait_for("training")
+    (kept,) = running.paths.checkpoints.glob("step_*.pt")
+    whole = kept.read_bytes()
+    loop = running.driven.training.parts.status.loop
+    assert loop is not None
+    next(getattr(loop.updater.learner, part).parameters()).data.fill_(np.nan)
+    if part == "critic":
+        running.stop.set()
+    with pytest.raises(StoreError, match=rf"{part}\..* is not finite after 20 .*; .* goes on from {kept}"):
+        running.ended.result(60.0)
+    assert kept.read_bytes() == whole
+    assert "ingest" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_a_stopped_run_saves_and_leaves_the_rest_to_the_next_start(running: Running) -> None:
     running.driven.demonstrate()
     running.wait_for("training")
@@ -156,6 +175,19 @@ def test_a_stopped_run_saves_and_leaves_the_rest_to_the_next_start(running: Runn
     assert running.driven.training.finished_s == float("inf")
     assert not of_kind(read_rows(running.paths.metrics).rows, EndRow)
     assert CheckpointFolder(running.paths.checkpoints).steps()
+
+
+def test_a_run_is_the_same_after_a_restart_and_another_where_its_folder_was_made_anew(tmp_path: Path) -> None:
+    folder, ids = tmp_path / "run", []
+    for anew in (False, False, True):
+        if anew:
+            shutil.rmtree(folder)
+        run = Driven(folder, write_run(folder))
+        ids.append(run.training.backend.run_id)
+        run.close()
+    assert ids[0] == ids[1]
+    assert ids[2] != ids[0]
+    assert all(each.startswith("run-") for each in ids)
 
 
 @pytest.mark.parametrize("name", ["peg_insert", "pick_insert", "drawer"])

@@ -36,7 +36,7 @@ from tests.rollout.outcomes import outcome
 class FakeClient:
     """A learner in a phase, with parameters that it hands out once."""
 
-    refusal = ""
+    refusal = refused_why = ""
 
     link = True
     counters = LinkCounters(
@@ -212,6 +212,27 @@ def test_a_learner_out_of_reach_after_the_reset_keeps_no_episode_from_beginning(
     monkeypatch.setattr(cell, "reset", slow_reset)
     assert actor.run(stop, lambda _: None) == "stopped"
     assert client.begun == ["000000-demo-a"]
+
+
+def test_what_the_learner_refuses_of_an_episode_is_said_once_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell, client, stop = FakeCell(events={0: "success"}), FakeClient(phase="collecting_demos"), threading.Event()
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+    begin, said = client.begin, list[str]()
+
+    def refuse_the_first(header: EpisodeHeader) -> None:
+        begin(header)
+        monkeypatch.setattr(client, "counters", replace(client.counters, refused=13))
+        monkeypatch.setattr(client, "refused_why", "header is of another; use a new episode id")
+        if len(client.begun) == 2:
+            stop.set()
+
+    monkeypatch.setattr(client, "begin", refuse_the_first)
+    actor.run(stop, said.append)
+    assert said == ["learner refused 13 records, they are lost: header is of another; use a new episode id"]
+    figures = actor.figures()
+    assert (figures["refused"], figures["refused_why"]) == (13, "header is of another; use a new episode id")
 
 
 def test_episode_numbers_go_on_after_a_restart(tmp_path: Path) -> None:

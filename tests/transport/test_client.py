@@ -273,6 +273,7 @@ def test_steps_of_one_run_never_reach_another(serve: Serve, connect: Connect) ->
     again = connect(server.address)
     assert wait_until(lambda: again.refusal)
     assert "run is 'run-1' on the actor, must be 'run-2' as on the learner" in again.refusal
+    assert "move its spool away" in again.refusal
     assert other.memory == {}
 
 
@@ -393,8 +394,19 @@ def test_a_label_the_learner_cannot_take_does_not_block_the_rest(
     record(client, "e", 3)
     assert client.wait_acked(TIMEOUT_S)
     assert client.counters.refused == 1
-    assert "episode is ghost" in client.last_error
+    assert "episode is ghost" in client.refused_why
     assert holds_exactly(backend, "e", 3)
+
+
+def test_why_an_episode_was_refused_is_known_after_the_link_is_lost(serve: Serve, connect: Connect) -> None:
+    server = serve(FakeLearner())
+    client = connect(server.address)
+    record(client, "e", 3, actor="actor-2")
+    assert client.wait_acked(TIMEOUT_S)
+    server.stop(grace_s=0.0)
+    assert wait_until(lambda: "UNAVAILABLE" in client.last_error)
+    assert client.counters.refused == 4
+    assert "actor of e is 'actor-2', must be 'actor-1'" in client.refused_why
 
 
 def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(
