@@ -5,7 +5,8 @@ A pair score says how a second frame stands to a first, in [-1, 1]. What a score
 - *remaining* (VLAC): the share of what was left that has been done, c > 0; its reverse is antisymmetric, c < 0;
 - *hop* (GRM): the share of what was left if things got better, the share of what had been done if they got worse.
 
-An unreadable answer is NaN and stays NaN in Φ; the recursion goes on from the last Φ that is known.
+An unreadable answer is NaN. Φ is not known behind it, since nobody knows what happened there, until an answer about a
+pair leads over the gap.
 
 Sources: VLAC (Zhai et al., 2025, arXiv:2509.15937); Robo-Dopamine (Tan et al., 2025, arXiv:2512.23703), section 3.
 Deviations are said where they are.
@@ -13,7 +14,7 @@ Deviations are said where they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -84,16 +85,38 @@ def step_hop(phi: float, hop: float) -> float:
 _STEPS: dict[Semantics, Callable[[float, float], float]] = {"remaining": step_remaining, "hop": step_hop}
 
 
-def decode(scores: np.ndarray, *, start: float, semantics: Semantics) -> np.ndarray:
+def gaps(steps: np.ndarray) -> dict[int, int]:
+    """Find the frames behind what could not be read in consecutive steps, shape (T,), each with the last known before.
+
+    A step alone that could not be read leaves out the frame it leads to, several the frames between them.
+
+    >>> gaps(np.array([0.1, np.nan, np.nan, 0.1])), gaps(np.array([0.1, np.nan, 0.1]))
+    ({3: 1}, {3: 1})
+    """
+    unread = [*np.isnan(steps), False]
+    first, found = 0, {}
+    for t, missing in enumerate(unread):
+        if missing:
+            continue
+        if t > first and max(t, first + 2) <= len(steps):
+            found[max(t, first + 2)] = first
+        first = t + 1
+    return found
+
+
+def decode(
+    scores: np.ndarray, *, start: float, semantics: Semantics, over: Mapping[int, tuple[int, float]] | None = None
+) -> np.ndarray:
     """Decode the progress along an episode from the scores of its consecutive pairs.
 
     Args:
         scores: Of (o_t, o_t+1), in [-1, 1], NaN where unreadable, shape (T,).
         start: Φ of the first frame, in [0, 1].
         semantics: What a score means.
+        over: Frame -> an earlier one and the score of the two, in place of its step: see `gaps`.
 
     Returns:
-        Φ per frame, float64, shape (T+1,), in [0, 1]; NaN behind an unreadable score.
+        Φ per frame, float64, shape (T+1,), in [0, 1]; NaN behind an unreadable score that none leads over.
 
     >>> decode(np.array([0.5, 0.5, -0.5]), start=0.0, semantics="remaining").tolist()
     [0.0, 0.5, 0.75, 0.5]
@@ -104,14 +127,13 @@ def decode(scores: np.ndarray, *, start: float, semantics: Semantics) -> np.ndar
     scores = _scores(scores)
     if not 0 <= start <= 1:
         raise ValueError(f"start is {start}, must be in [0, 1]")
-    step = _STEPS[semantics]
-    phi = np.empty(len(scores) + 1)
-    phi[0] = known = start
-    for i, score in enumerate(scores):
-        if np.isnan(score):
-            phi[i + 1] = np.nan
-        else:
-            phi[i + 1] = known = step(known, float(score))
+    step, over = _STEPS[semantics], over or {}
+    phi = np.full(len(scores) + 1, np.nan)
+    phi[0] = start
+    for t in range(1, len(phi)):
+        before, score = over.get(t, (t - 1, float(scores[t - 1])))
+        if not np.isnan(score) and not np.isnan(phi[before]):
+            phi[t] = step(float(phi[before]), score)
     return phi
 
 

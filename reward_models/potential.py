@@ -7,13 +7,13 @@ is what shapes: the same questions, anchors, fusion, gate, and the same treatmen
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
+from reward_models.decode import backward_anchor, decode, forward_anchor, fuse, gaps
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery
 from robot_stack.types.errors import RewardError
 
@@ -54,6 +54,17 @@ class Questions:
             ("done", "done", self.done),
         ]
         return [(name, kind, queries) for name, kind, queries in found if queries is not None]
+
+    def over_gaps(self, steps: np.ndarray) -> dict[int, tuple[int, PairQuery]]:
+        """Return what to ask over the gaps of the answers about `steps`; nothing where Φ has other anchors.
+
+        Returns:
+            Frame behind a gap -> the last frame before it, and the question about the two; as `gaps`.
+        """
+        if self.steps is None or self.forward is not None:
+            return {}
+        found = gaps(steps).items()
+        return {t: (first, replace(self.steps[first], after=self.steps[t - 1].after)) for t, first in found}
 
 
 def knows_phi(can: Capabilities) -> bool:
@@ -117,11 +128,15 @@ def potential(
     forward: np.ndarray | None = None,
     backward: np.ndarray | None = None,
     progress: np.ndarray | None = None,
+    over: Mapping[int, tuple[int, float]] | None = None,
 ) -> np.ndarray:
     """Compute Φ of T frames from the answers: progress as it is, else the fused anchors, else the decoded steps.
 
+    Args:
+        over: The answers to `Questions.over_gaps`, with the frame that each is from.
+
     Returns:
-        float64, shape (T,), in [0, 1]; NaN where an answer could not be read.
+        float64, shape (T,), in [0, 1]; NaN where an answer could not be read, and behind a gap of the decoded steps.
 
     Raises:
         RewardError: If the model has none of them.
@@ -131,7 +146,7 @@ def potential(
     if steps is not None and forward is not None and backward is not None:
         return fuse(steps, forward_anchor(forward), backward_anchor(backward), mode=can.fusion)
     if steps is not None and can.pair in ("remaining", "hop"):
-        return decode(steps, start=0.0, semantics=can.pair)
+        return decode(steps, start=0.0, semantics=can.pair, over=over)
     raise RewardError("reward model knows neither progress nor how far pairs are apart, must know one; choose another")
 
 

@@ -173,11 +173,14 @@ def phi_as_read(model: RewardModel, instruction: Instruction, frames: tuple[Fram
             f"{model.name} does not say how far an episode is, must say progress or how far pairs are apart"
         )
     asks = {"pair": (model.score_pairs, -1.0), "progress": (model.score_progress, 0.0)}
-    parts = {}
-    for name, kind, queries in questions(frames, instruction, replace(can, done=False)).parts():
+    asked, parts, over = questions(frames, instruction, replace(can, done=False)), {}, {}
+    for name, kind, queries in asked.parts():
         ask, lowest = asks[kind]
         parts[name] = _answers(model, ask, queries, lowest=lowest)  # type: ignore[arg-type]
-    return potential(can, **parts)
+    if "steps" in parts and (led := asked.over_gaps(parts["steps"])):
+        values = _answers(model, model.score_pairs, [query for _, query in led.values()], lowest=-1.0)
+        over = {t: (first, float(value)) for (t, (first, _)), value in zip(led.items(), values, strict=True)}
+    return potential(can, over=over, **parts)
 
 
 def said_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:

@@ -40,7 +40,8 @@ def voc_of_pairs(scores: np.ndarray, meaning: PairScores) -> float:
 
     Signs have no Φ: their running sum stands for it.
     """
-    return _voc(_running_sum(scores) if meaning == "sign" else decode(scores, start=0.0, semantics=meaning))
+    read = scores[np.isfinite(scores)]
+    return voc(np.append(0.0, np.cumsum(read)) if meaning == "sign" else decode(read, start=0.0, semantics=meaning))
 
 
 def vroc(scores: np.ndarray, meaning: PairScores) -> float:
@@ -55,18 +56,8 @@ def vroc(scores: np.ndarray, meaning: PairScores) -> float:
     """
     scores = np.asarray(scores, dtype=np.float64)
     if meaning == "hop":
-        return _voc(decode(scores[::-1], start=1.0, semantics=meaning)[::-1])
+        return voc(decode(scores[np.isfinite(scores)][::-1], start=1.0, semantics=meaning)[::-1])
     return voc_of_pairs(-scores, meaning)
-
-
-def _running_sum(signs: np.ndarray) -> np.ndarray:
-    total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(signs))])
-    total[1:][np.isnan(signs)] = np.nan
-    return total
-
-
-def _voc(phi: np.ndarray) -> float:
-    return voc(phi[np.isfinite(phi)])
 
 
 def voc_f1(forward: float, backward: float) -> float:

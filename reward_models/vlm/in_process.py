@@ -97,8 +97,8 @@ class InProcess:
         """Generate greedy answers, see `Backend.answer`."""
         if self._loaded is None:
             raise RewardError(f"model {self.name} is closed, must be loaded again")
-        if self._adapter:
-            self._loaded.network.set_adapter(self._adapter)
+        if self._adapter:  # not the network's own method, which refuses where one adapter brought whole modules
+            optional_import("peft.functional").set_adapter(self._loaded.network, [self._adapter], inference_mode=True)
         torch = optional_import("torch")
         answers: list[Answer] = []
         for start in range(0, len(prompts), self.batch):

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from reward_models.alarms import Alarm, AlarmConfig
-from reward_models.decode import Fusion, decode, hop_between
+from reward_models.decode import Fusion, decode, hop_between, remaining_between
 from reward_models.evaluate.done_metrics import DoneRule
-from reward_models.evaluate.judge import judge
+from reward_models.evaluate.judge import judge, phi_along
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, LabelledEpisode, PairQuery, Score
 from reward_models.potential import anchor_queries, potential, spread_out
 from reward_models.service import ScoringService
@@ -344,6 +344,39 @@ def test_scores_that_were_fused_otherwise_are_of_another_version(rig: Rig, tmp_p
     assert versions[0] == versions[2] != versions[1]
 
 
+@pytest.mark.parametrize(
+    ("unread", "outages"), [({(8, 9), (9, 10)}, 0), ({(8, 9)}, 0), ({(8, 9)}, 3)],
+    ids=["a black frame", "an answer", "an answer, and the server is away when it is asked over"],
+)  # fmt: skip
+def test_what_happened_where_nothing_could_be_read_counts_behind_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, unread: set[tuple[int, int]], outages: int
+) -> None:
+    rig.episode("000010-online-a", 15)
+    frames = recorded_frames(rig.bench.store.read("000010-online-a"))
+    lifted_and_lost = [*np.linspace(0.0, 0.8, 9), *[0.1] * 7]
+    number = {frame.key: t for t, frame in enumerate(frames)}
+
+    def score_pairs(queries: Sequence[PairQuery]) -> list[Score]:
+        rig.model.questions += [query.key for query in queries]
+        pairs = [(number[query.before.key], number[query.after.key]) for query in queries]
+        if (8, 10) in pairs and rig.model.refused < outages:
+            rig.model.refused += 1
+            raise RewardError("server answers 500")
+        said = [remaining_between(*(lifted_and_lost[t] for t in pair)) for pair in pairs]
+        return [Score(value=np.nan if pair in unread else value) for pair, value in zip(pairs, said, strict=True)]
+
+    monkeypatch.setattr(rig.model, "score_pairs", score_pairs)
+    rig.model.capabilities = rig.rescorer._can = Capabilities(pair="remaining")
+    rig.rescorer._every = 1
+    rig.rescorer.offer("000010-online-a")
+    rig.wait_for(1)
+    phi = rig.delivered[0].progress
+    assert np.delete(phi, 9) == pytest.approx(np.delete(lifted_and_lost, 9), abs=1e-6)
+    assert rig.rescorer.interpolated == 1
+    assert len(set(rig.model.questions)) == 16
+    assert phi_along(rig.model, TASK, frames) == pytest.approx(phi, abs=1e-6)
+
+
 def test_what_is_between_two_known_frames_is_a_line() -> None:
     line = spread_out(np.array([0.0, 0.6, np.nan, 0.9]), np.array([0, 3, 6, 9]), 10)
     assert line == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9])
@@ -462,7 +495,7 @@ class Shaped:
         self.ends_at = 0.0
         rig.rescorer._decoded = self._decoded  # type: ignore[method-assign]
 
-    def _decoded(self, episode: StoredEpisode, at: np.ndarray, scores: object) -> EpisodeScores:
+    def _decoded(self, episode: StoredEpisode, *_: object) -> EpisodeScores:
         count = len(episode.arrays["proprio"])
         return EpisodeScores(
             episode_id=episode.header.episode_id,

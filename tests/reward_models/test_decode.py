@@ -16,6 +16,7 @@ from reward_models.decode import (
     decode,
     forward_anchor,
     fuse,
+    gaps,
     gated,
     hold_back,
     hop_between,
@@ -72,12 +73,30 @@ def test_progress_never_leaves_its_range(answers: np.ndarray, start: float, sema
 
 
 @given(some_missing, st.sampled_from(["remaining", "hop"]))
-def test_an_unreadable_answer_is_unknown_and_changes_nothing_behind_it(answers: np.ndarray, semantics: str) -> None:
+def test_nothing_is_known_behind_an_unreadable_answer(answers: np.ndarray, semantics: str) -> None:
     phi = decode(answers, start=0.2, semantics=semantics)  # type: ignore[arg-type]
-    missing = np.isnan(answers)
-    assert (np.isnan(phi[1:]) == missing).all()
-    without = decode(answers[~missing], start=0.2, semantics=semantics)  # type: ignore[arg-type]
-    assert phi[1:][~missing] == pytest.approx(without[1:])
+    read = int(np.isnan([*answers, np.nan]).argmax())
+    assert np.isfinite(phi[: read + 1]).all()
+    assert np.isnan(phi[read + 1 :]).all()
+
+
+def test_an_answer_over_a_gap_takes_up_what_happened_in_it() -> None:
+    steps = np.array([0.5, np.nan, np.nan, 0.5])
+    phi = decode(steps, start=0.0, semantics="hop", over={3: (1, -0.8)})
+    assert phi == pytest.approx([0.0, 0.5, np.nan, 0.1, 0.55], nan_ok=True)
+    assert np.isnan(decode(steps, start=0.0, semantics="hop", over={3: (1, np.nan)})[2:]).all()
+
+
+@pytest.mark.parametrize(
+    ("unread", "over"),
+    [((), {}), ((1, 2), {3: 1}), ((1,), {3: 1}), ((1, 3), {3: 1, 5: 3}), ((4,), {}), ((3, 4), {5: 3}), ((0,), {2: 0})],
+)
+def test_a_gap_is_led_over_from_the_last_frame_before_it_to_the_first_behind(
+    unread: tuple[int, ...], over: dict[int, int]
+) -> None:
+    steps = np.zeros(5)
+    steps[list(unread)] = np.nan
+    assert gaps(steps) == over
 
 
 @pytest.mark.parametrize("bad", [1.01, -2.0, float("inf")])

@@ -235,18 +235,23 @@ def test_memory_that_does_not_suffice_is_told_in_words(hopping: Path, monkeypatc
 # Adapters
 
 
-def adapter(folder: Path, base: Path, *, seed: int, empty: bool = False) -> Path:
-    """A small LoRA of the language model."""
+def adapter(folder: Path, base: Path, *, seed: int, empty: bool = False, tower: bool = False) -> Path:
+    """A small LoRA of the language model, with an image tower of its own or without."""
     peft = pytest.importorskip("peft")
     network = transformers.AutoModelForImageTextToText.from_pretrained(base)
     torch.manual_seed(seed)
-    wrapped = peft.get_peft_model(network, peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]))
+    own = ["visual"] if tower else None
+    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], modules_to_save=own)
+    wrapped = peft.get_peft_model(network, config)
     if not empty:
         with torch.no_grad():
             for name, parameter in wrapped.named_parameters():
-                if "lora_B" in name:
+                if "lora_B" in name or "modules_to_save" in name:
                     parameter.normal_()
     wrapped.save_pretrained(folder)
+    if tower:  # the published one names the tower and a part of it
+        told = json.loads((folder / "adapter_config.json").read_text())
+        (folder / "adapter_config.json").write_text(json.dumps(told | {"modules_to_save": ["visual", "merger"]}))
     return folder
 
 
@@ -264,6 +269,26 @@ def test_adapters_of_one_checkpoint_answer_differently(checkpoints: dict[str, Pa
     )
     (score,) = model.score_progress([ClipQuery(instruction=instruction(), frames=(frame(0.5),))])
     assert not score.valid  # weights at random say nothing that can be read
+
+
+@pytest.mark.parametrize("order", [("progress", "completion"), ("completion", "progress")])
+def test_an_adapter_with_an_image_tower_of_its_own_leaves_the_others_theirs(
+    checkpoints: dict[str, Path], tmp_path: Path, order: tuple[str, str]
+) -> None:
+    base = checkpoints["qwen3_vl"]
+    folders = {
+        name: str(adapter(tmp_path / name, base, seed=i, tower=name == "progress"))
+        for i, name in enumerate(("progress", "completion"))
+    }
+    settings = WeightsSettings(model=str(base), device="cpu", dtype="float32")
+
+    def together(*names: str) -> dict[str, InProcess]:
+        return InProcess.load_adapters(settings, {name: folders[name] for name in names}, accepted=None)
+
+    alone = {name: first_logprobs(together(name)[name], prompts()[0]) for name in folders}
+    backends = together(*order)
+    for name in (*order, *order):
+        assert first_logprobs(backends[name], prompts()[0]) == alone[name]
 
 
 def test_an_adapter_that_changes_nothing_is_refused(checkpoints: dict[str, Path], tmp_path: Path) -> None:

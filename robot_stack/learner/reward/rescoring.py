@@ -20,12 +20,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from reward_models.interface import Capabilities, Instruction, Score
-from reward_models.potential import READ_TRIES, Part, check_read, knows_phi, potential, questions, spread_out
+from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, Score
+from reward_models.potential import READ_TRIES, Kind, Part, check_read, knows_phi, potential, questions, spread_out
 from reward_models.service import ScoringService
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.config.resolved import ResolvedRun
@@ -42,6 +42,9 @@ WAITING = 100_000
 """Questions that may wait: those of one episode, however long."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 120.0
 """Time after which an episode is asked about again that was not answered; it doubles from try to try."""
+
+
+Name = TypeVar("Name")
 
 
 class _Turn(NamedTuple):
@@ -185,19 +188,25 @@ class Rescorer:
         episode = self._read(turn.episode_id)
         frames = len(episode.arrays["proprio"])
         at = np.unique(np.append(np.arange(0, frames, self._every), frames - 1))
-        scores = self._ask(episode, at)
+        shown = recorded_frames(episode)
+        if len(at) < 2:
+            raise RewardError(f"frames of {turn.episode_id} are {len(at)}, must be at least 2")
+        asked = questions([shown[t] for t in at], self._instruction, self._can)
+        scores = self._ask({name: (queries, kind) for name, kind, queries in asked.parts()})
+        over = asked.over_gaps(_values(scores.get("steps", ())))
+        led = self._ask({t: ([query], "pair") for t, (_, query) in over.items()})
         if self._closed:
             return
-        lost = next((score for part in scores.values() for score in part if score.lost), None)
+        given = [score for part in (*scores.values(), *led.values()) for score in part]
+        lost = next((score for score in given if score.lost), None)
         if lost is not None:
             self._not_answered(turn, lost.raw)
             return
         self.away = ""
-        unreadable = any(not score.valid for part in scores.values() for score in part)
-        if unreadable and turn.asked + 1 < READ_TRIES:
+        if turn.asked + 1 < READ_TRIES and not all(score.valid for score in given):
             self._put(turn.episode_id, after_s=0.0, asked=turn.asked + 1)
             return
-        decoded = self._decoded(episode, at, scores)
+        decoded = self._decoded(episode, at, scores, {t: (over[t][0], score.value) for t, (score,) in led.items()})
         self._deliver(decoded)
         self.progress[turn.episode_id] = decoded.progress
         self._unscored = ""
@@ -222,30 +231,33 @@ class Rescorer:
         after_s = min(self._first_retry_s * 2.0 ** min(turn.unanswered, 10), LONGEST_RETRY_S)
         self._put(turn.episode_id, after_s=after_s, asked=turn.asked, unanswered=turn.unanswered + 1)
 
-    def _ask(self, episode: StoredEpisode, at: np.ndarray) -> dict[Part, list[Score]]:
-        """Ask about the frames `at` of an episode, and wait for the answers of each kind; this thread's only wait."""
-        shown = recorded_frames(episode)
-        frames = [shown[t] for t in at]
-        if len(frames) < 2:
-            raise RewardError(f"frames of {episode.header.episode_id} are {len(frames)}, must be at least 2")
-        asked = questions(frames, self._instruction, self._can)
-        tickets = {name: self._service.submit(part, kind) for name, kind, part in asked.parts()}
-        found: dict[Part, list[Score]] = {}
+    def _ask(
+        self, asked: Mapping[Name, tuple[Sequence[PairQuery] | Sequence[ClipQuery], Kind]]
+    ) -> dict[Name, list[Score]]:
+        """Ask what stands under each name, and wait for the answers; this thread's only wait."""
+        tickets = {name: self._service.submit(queries, kind) for name, (queries, kind) in asked.items()}
+        found: dict[Name, list[Score]] = {}
         for name, ticket in tickets.items():
             while not ticket.wait(1.0):
                 pass  # a service that ends, on whatever, resolves all that is open
             found[name] = ticket.scores or []
         return found
 
-    def _decoded(self, episode: StoredEpisode, at: np.ndarray, scores: Mapping[Part, Sequence[Score]]) -> EpisodeScores:
-        """Decode the answers about the frames `at` of an episode into scores of all its frames.
+    def _decoded(
+        self,
+        episode: StoredEpisode,
+        at: np.ndarray,
+        scores: Mapping[Part, Sequence[Score]],
+        over: Mapping[int, tuple[int, float]],
+    ) -> EpisodeScores:
+        """Decode the answers about the frames `at` of an episode, and `over` its gaps, into scores of all its frames.
 
         Raises:
             RewardError: If too few could be read.
         """
-        answers = {name: np.array([score.value for score in part]) for name, part in scores.items()}
+        answers = {name: _values(part) for name, part in scores.items()}
         success = answers.pop("done", np.full(len(at), np.nan))
-        phi = potential(self._can, **answers)
+        phi = potential(self._can, over=over, **answers)
         unread = next((score.raw for part in scores.values() for score in part if not score.valid), "")
         self.interpolated += check_read(phi, unread)
         frames = len(episode.arrays["proprio"])
@@ -265,6 +277,10 @@ class Rescorer:
             self._unforeseen = said
         self.failed[episode_id] = why
         log.warning("%s", said)
+
+
+def _values(scores: Sequence[Score]) -> np.ndarray:
+    return np.array([score.value for score in scores], np.float64)
 
 
 def make_rescorer(
