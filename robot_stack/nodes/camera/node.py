@@ -115,8 +115,9 @@ class CaptureCameraNode(CameraNode):
         self._opened = 0
 
     def figures(self) -> dict[str, object]:
-        """Return the capture thread's counts of frames read, frames skipped and openings."""
-        return {"read": self._capture.read, "skipped": self._capture.skipped, "opened": self._capture.opened}
+        """Return the capture thread's counts of frames read, skipped and not usable, and of openings."""
+        capture = self._capture
+        return {"read": capture.read, "skipped": capture.skipped, "bad": capture.bad, "opened": capture.opened}
 
     def look(self, now_ns: int) -> None:
         """Start the capture thread, once the executor runs, and take in the thread's status."""
