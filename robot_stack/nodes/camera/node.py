@@ -98,8 +98,9 @@ class TopicCameraNode(CameraNode):
             )
             self.watch.refuse(Cause.SWAPPED, text, now_ns)
             return None
-        stamp_ns = self._stamps.to_monotonic(ros_ns_of(header), now_ns, wall_ns)
-        return min(stamp_ns, now_ns) if self.wanted(stamp_ns) else None
+        sent_ns = ros_ns_of(header)
+        stamp_ns = self._stamps.to_monotonic(sent_ns, now_ns, wall_ns)
+        return min(stamp_ns, now_ns) if self.watch.wanted(stamp_ns, time.monotonic_ns(), sent_ns) else None
 
 
 PARTS: Registry[CameraPart[Any]] = Registry(plugins.CAMERAS, CameraPart)
@@ -139,7 +140,7 @@ class CaptureCameraNode(CameraNode):
 
     def _show_newest(self) -> None:
         frame = self._capture.take()
-        if frame is not None and self.wanted(frame.stamp_ns):
+        if frame is not None and self.watch.wanted(frame.stamp_ns, time.monotonic_ns()):
             self.show_captured(frame.image, frame.encoding, frame.stamp_ns)
 
 
