@@ -41,6 +41,7 @@ class NewStore:
         others: Id -> words of the other tasks of its run: its way back, or those that take turns with it.
         left_out: Episode -> why it was not taken.
         taken: Ids of what has been written.
+        warnings: What was taken, and may not be what it is taken for.
     """
 
     root: Path
@@ -54,6 +55,7 @@ class NewStore:
     preferences: list[Preference] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def copy(
         self, view: StoreView, episode_id: str, *, name: str | None = None, kind: EpisodeKind | None = None

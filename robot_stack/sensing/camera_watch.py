@@ -19,6 +19,8 @@ from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
 
 RECENT_NS = 1_000_000_000
 """A refusal is spoken of for this long."""
+SURPLUS = "surplus"
+"""Counter of frames that are one more than is wanted; no problem."""
 BLACK, WHITE, SHARE = 12, 250, 0.98
 """With this share of its values below or above, an image shows nothing."""
 
@@ -56,10 +58,12 @@ class WatchLimits:
     Attributes:
         max_age_s: Older is late; nothing shown for this long is dead.
         frozen_after_s: Content that has not changed for this long is frozen; None never looks.
+        least_gap_s: A frame that follows the one before sooner is one more than is wanted.
     """
 
     max_age_s: float
     frozen_after_s: float | None
+    least_gap_s: float
 
 
 class CameraWatch:
@@ -81,9 +85,29 @@ class CameraWatch:
         self._since_ns = now_ns
         self._shown_ns: int | None = None
         self._stamp_ns = 0
+        self._taken_ns = (0, 0)
         self._digest: int | None = None
         self._still = StillImages(limits.frozen_after_s)
         self._refused: tuple[int, Cause, str] | None = None
+
+    def wanted(self, stamp_ns: int, now_ns: int, sent_ns: int = 0) -> bool:
+        """Judge the stamp of a frame; return whether to work on it: it is good, and the source is not too fast.
+
+        Frames that queued arrive together, though they were captured apart: the driver's own stamps then tell.
+
+        Args:
+            stamp_ns: On the monotonic clock; the arrival, if the driver's stamp is not used.
+            now_ns: Now.
+            sent_ns: As the driver wrote it, on whatever clock; 0 if there is none.
+        """
+        if not self.take_stamp(stamp_ns, now_ns):
+            return False
+        gap_ns = max(stamp_ns - self._taken_ns[0], sent_ns - self._taken_ns[1])
+        if gap_ns < self._limits.least_gap_s * 1e9:
+            self.counters[SURPLUS] += 1
+            return False
+        self._taken_ns = (stamp_ns, sent_ns)
+        return True
 
     def take_stamp(self, stamp_ns: int, now_ns: int) -> bool:
         """Judge the stamp of a frame, before any work is put into it; return whether the frame may be looked at."""

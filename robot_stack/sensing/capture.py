@@ -19,6 +19,12 @@ from robot_stack.types.errors import RobotError
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Before each further try; the last one is kept."""
+MOST_BAD = 3
+"""So many frames in a row that cannot be used are no loss of the source; at 30 Hz, 0.1 s without an image."""
+
+
+class BadFrameError(RobotError):
+    """One frame cannot be used; the source is there, and the next frame may be good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +43,10 @@ class Frame:
 
 
 class Source(Protocol):
-    """A device or file of frames. One thread calls all of it; whatever goes wrong is a RobotError in words."""
+    """A device or file of frames. One thread calls all of it; whatever goes wrong is a RobotError in words.
+
+    A BadFrameError of `read` is of that frame alone; any other RobotError means that the source is to be opened again.
+    """
 
     def open(self) -> None:
         """Open the device or file, and start to deliver."""
@@ -77,7 +86,7 @@ class Capture:
     """
 
     def __init__(self, source: Source, on_frame: Callable[[], None], pauses_s: tuple[float, ...] = PAUSES_S) -> None:
-        self.read, self.skipped, self.opened = 0, 0, 0
+        self.read, self.skipped, self.bad, self.opened = 0, 0, 0, 0
         self._source = source
         self._on_frame = on_frame
         self._pauses_s = pauses_s
@@ -135,9 +144,17 @@ class Capture:
         try:
             self._source.open()
             self.opened += 1
+            bad = 0
             while not self._stop.is_set():
-                frame = self._source.read()
-                self._status = ""
+                try:
+                    frame = self._source.read()
+                except BadFrameError:
+                    bad += 1
+                    self.bad += 1
+                    if bad > MOST_BAD:
+                        raise
+                    continue
+                self._status, bad = "", 0
                 self._put(frame)
         except RobotError as error:
             return str(error)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.sensing.still_images import StillImages
 from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import RobotState
@@ -23,17 +24,28 @@ class SyncLimits:
     """The limits beyond which images and states are too old, or too far apart, to act on.
 
     Attributes:
-        max_image_age_s: Of the oldest image.
+        max_image_age_s: Camera -> of its image.
         max_state_age_s: Of the oldest robot state.
         max_skew_s: Between the oldest and the newest part.
         frozen_after_s: Camera -> content that has not changed for this long is frozen; without an entry, or with None,
             nobody looks.
     """
 
-    max_image_age_s: float = 0.2
-    max_state_age_s: float = 0.1
-    max_skew_s: float = 0.15
+    max_image_age_s: Mapping[str, float]
+    max_state_age_s: float
+    max_skew_s: float
     frozen_after_s: Mapping[str, float | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: ResolvedRun) -> SyncLimits:
+        """Return the limits of a run: each camera's own, and for what is apart those of the slowest camera."""
+        ages_s = {name: camera.max_age_s for name, camera in run.cameras.items()}
+        return cls(
+            max_image_age_s=ages_s,
+            max_state_age_s=run.safety.state_timeout_s,
+            max_skew_s=max(ages_s.values()),
+            frozen_after_s={name: camera.frozen_after_s for name, camera in run.cameras.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +88,7 @@ class Synchroniser:
         if camera not in self._cameras:
             raise SpecError(f"camera is {camera!r}, must be one of {list(self._cameras)}")
         last = self._frames.get(camera)
-        limit_s = self._limits.max_image_age_s
+        limit_s = self._limits.max_image_age_s[camera]
         refusal = self._judge(camera, stamp_ns, 0 if last is None else last.stamp_ns, now_ns, limit_s)
         if not refusal:
             self._still[camera].take(stamp_ns, same=last is not None and np.array_equal(last.image, image))
@@ -100,7 +112,7 @@ class Synchroniser:
             track = self._frames.get(camera)
             if track is None:
                 return f"camera {camera} has sent no image; is its process running?"
-            text = _stale(f"camera {camera}", track.stamp_ns, now_ns, self._limits.max_image_age_s)
+            text = _stale(f"camera {camera}", track.stamp_ns, now_ns, self._limits.max_image_age_s[camera])
             if text:
                 return text
             if self._still[camera].frozen:

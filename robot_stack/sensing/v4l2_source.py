@@ -14,7 +14,7 @@ from typing import Any
 import cv2
 
 from robot_stack.config.camera import V4l2CameraConfig
-from robot_stack.sensing.capture import Frame
+from robot_stack.sensing.capture import BadFrameError, Frame
 from robot_stack.sensing.pixels import as_decoded
 from robot_stack.types.errors import RobotError, SpecError
 
@@ -119,7 +119,7 @@ class V4l2Source:
         stamp_ns = capture_stamp(self._capture.get(cv2.CAP_PROP_POS_MSEC), grabbed_ns)
         good, image = self._capture.retrieve()
         if not good:
-            raise RobotError(f"device {self._path} delivers a frame that cannot be decoded; try another fourcc")
+            raise BadFrameError(f"device {self._path} delivers a frame that cannot be decoded; try another fourcc")
         try:
             image, encoding = as_decoded(image)
         except SpecError as error:

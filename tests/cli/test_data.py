@@ -182,6 +182,7 @@ REFUSED: dict[str, str] = {
     "import runs --format mcap --out x": r"number of \.mcap files in runs is 0",
     "import runs --format lerobot --out x": r"file runs/meta/info\.json is missing",
     "import runs --format lerobot --out x --like tusday": "tusday",
+    "import runs --format lerobot --out x --only-task wipe": "are given without --like, must be with it",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -349,12 +349,81 @@ def test_dataset_of_another_program_needs_a_run_that_it_fits(copy: Path, view: S
     )  # fmt: skip
 
 
+def foreign(copy: Path, *, tasks: list[list[str]] | None = None, action: float | None = None) -> None:
+    """Make a copy of the five episodes another program's: without our files and columns."""
+    (copy / layout.OURS).unlink()
+    path = copy / "meta/episodes/chunk-000/file-000.parquet"
+    table = pq.read_table(path).drop_columns([layout.EPISODE_COLUMN])
+    if tasks is not None:
+        table = table.set_column(table.column_names.index("tasks"), "tasks", pa.array(tasks))
+    pq.write_table(table, path)
+    if action is not None:
+        path = copy / "data/chunk-000/file-000.parquet"
+        table = pq.read_table(path)
+        field = table.schema.field("action")
+        values = pa.array([[action] * 6 + [1.0] for _ in range(97)], field.type)
+        pq.write_table(table.set_column(table.column_names.index("action"), field, values), path)
+
+
+JOINTS = [f"joint_{i}" for i in range(7)]
+
+
+@pytest.mark.parametrize("names", [JOINTS, {"motors": JOINTS}])
+def test_entries_that_another_program_calls_otherwise_are_refused_until_somebody_says_that_they_mean_the_same(
+    copy: Path, view: StoreView, tmp_path: Path, names: object
+) -> None:
+    foreign(copy)
+    info = json.loads((copy / layout.INFO).read_text())
+    info["features"][layout.ACTION]["names"] = names
+    info["features"][layout.STATE]["names"][:2] = reversed(info["features"][layout.STATE]["names"][:2])
+    (copy / layout.INFO).write_text(json.dumps(info))
+    like = Like(spec=view.spec, task="t")
+    refused(
+        copy, tmp_path,
+        r"names of observation.state are tcp_pose.1, tcp_pose.0, tcp_pose.2.*, must be tcp_pose.0, tcp_pose.1.*; names "
+        r"of action are joint_0, .*, must be arm.x, arm.y, .*arm.gripper; name a run .* or give --names-differ",
+        like,
+    )  # fmt: skip
+    import_lerobot(copy, tmp_path / "b", like=replace(like, names_differ=True), on_episode=quiet)
+    assert len(open_store(tmp_path / "b").episodes) == 5
+
+
+def test_a_dataset_of_several_tasks_becomes_a_store_of_the_one_that_is_asked_for(
+    copy: Path, view: StoreView, tmp_path: Path
+) -> None:
+    foreign(copy, tasks=[["push the block"], ["open the drawer"], ["wipe"], ["open the drawer"], ["wipe", "push"]])
+    like = Like(spec=view.spec, task="t")
+    listed = r"has 4 tasks, must have one: 'open the drawer', 'push', 'push the block', 'wipe'; .*--only-task"
+    refused(copy, tmp_path, listed, like)
+    listed = "--only-task is 'push', must be one of: 'open the drawer', 'push the block', 'wipe'; correct it"
+    refused(copy, tmp_path, listed, replace(like, only_task="push"))  # never alone
+    import_lerobot(copy, tmp_path / "b", like=replace(like, only_task="open the drawer"), on_episode=quiet)
+    again = open_store(tmp_path / "b")
+    assert (again.text, again.episodes) == ("open the drawer", ("000001-demo-lerobot", "000003-demo-lerobot"))
+    for name, wanted in zip(again.episodes, (view.episodes[1], view.episodes[3]), strict=True):
+        executed = view.read(wanted).arrays["executed"]
+        np.testing.assert_array_equal(again.read(name).arrays["executed"], executed[:-1])
+
+
+def test_one_task_alone_is_not_asked_of_a_dataset_of_ours(copy: Path, view: StoreView, tmp_path: Path) -> None:
+    words = r"--only-task and --names-differ are for a dataset of another program, .* is one of ours; leave them out"
+    refused(copy, tmp_path, words, Like(spec=view.spec, task="t", only_task=TEXT))
+    refused(copy, tmp_path, words, Like(spec=view.spec, task="t", names_differ=True))
+
+
+@pytest.mark.parametrize(("action", "warned"), [(0.004, True), (0.2, False)])
+def test_actions_that_look_like_metres_are_warned_of(
+    copy: Path, view: StoreView, tmp_path: Path, action: float, warned: bool
+) -> None:
+    foreign(copy, action=action)
+    store = import_lerobot(copy, tmp_path / "b", like=Like(spec=view.spec, task="t"), on_episode=quiet)
+    assert [("99 % of motions are below 0.004" in each) for each in store.warnings] == [True] * warned
+
+
 def test_dataset_of_another_program_becomes_episodes_that_were_cut_short(
     copy: Path, view: StoreView, tmp_path: Path
 ) -> None:
-    (copy / layout.OURS).unlink()
-    path = copy / "meta/episodes/chunk-000/file-000.parquet"
-    pq.write_table(pq.read_table(path).drop_columns([layout.EPISODE_COLUMN]), path)
+    foreign(copy)
     like = Like(spec=view.spec, task="other")
     import_lerobot(copy, tmp_path / "b", like=like, on_episode=quiet)
     again = open_store(tmp_path / "b")

@@ -13,7 +13,7 @@ from robot_stack.sensing.still_images import LEAST_IDENTICAL
 MS = 1_000_000
 T0 = 1_000_000 * MS
 PERIOD_NS = 33 * MS
-LIMITS = WatchLimits(max_age_s=0.15, frozen_after_s=0.5)
+LIMITS = WatchLimits(least_gap_s=0.02, max_age_s=0.15, frozen_after_s=0.5)
 PICTURE = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
 
 
@@ -38,6 +38,30 @@ def test_a_steady_camera_is_shown_and_nothing_is_said() -> None:
     camera = watch()
     assert all(shown(camera, k) for k in range(1, 100))
     assert camera.problem(at(99)) is None
+    assert not camera.counters
+
+
+def test_of_a_source_that_is_too_fast_every_second_frame_is_surplus_and_counted() -> None:
+    camera = watch()
+    stamps = [T0 + k * 16 * MS for k in range(1, 101)]
+    assert [camera.wanted(stamp, stamp, 77 + stamp) for stamp in stamps] == [True, False] * 50
+    assert camera.counters == {"surplus": 50}
+
+
+@pytest.mark.parametrize("sent", [0, 5, None])
+def test_stamps_that_say_nothing_leave_the_pace_to_the_arrivals(sent: int | None) -> None:
+    """Unset, always the same, or counted in frames: with `stamps: arrival` a driver may write anything."""
+    camera = watch()
+    stamps = [T0 + k * 16 * MS for k in range(1, 11)]
+    taken = [camera.wanted(stamp, stamp, k if sent is None else sent) for k, stamp in enumerate(stamps)]
+    assert taken == [True, False] * 5
+
+
+def test_of_two_frames_that_queued_the_newer_one_is_shown_too() -> None:
+    """They arrive 1 ms apart, and were captured a period apart: the second is what there is to see now."""
+    camera = watch()
+    assert camera.wanted(T0, T0, 5 * MS)
+    assert camera.wanted(T0 + 1 * MS, T0 + 1 * MS, 5 * MS + PERIOD_NS)
     assert not camera.counters
 
 
@@ -132,7 +156,7 @@ def test_content_that_does_not_change_is_frozen_though_its_stamps_are_fresh() ->
 
 @given(st.integers(1, 10), st.floats(0.1, 60))
 def test_few_images_that_are_far_apart_prove_no_freeze(images: int, gap_s: float) -> None:
-    camera = CameraWatch("wrist", "x", WatchLimits(max_age_s=0.15, frozen_after_s=0.1), T0)
+    camera = CameraWatch("wrist", "x", WatchLimits(least_gap_s=0.02, max_age_s=0.15, frozen_after_s=0.1), T0)
     taken = []
     for k in range(images):
         stamp_ns = T0 + round(k * gap_s * 1e9)
@@ -142,7 +166,7 @@ def test_few_images_that_are_far_apart_prove_no_freeze(images: int, gap_s: float
 
 
 def test_a_source_without_noise_may_show_one_picture_for_ever() -> None:
-    camera = watch(WatchLimits(max_age_s=0.15, frozen_after_s=None))
+    camera = watch(WatchLimits(least_gap_s=0.02, max_age_s=0.15, frozen_after_s=None))
     assert all(shown(camera, k, digest=7) for k in range(1, 1000))
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from robot_stack.sensing.capture import Capture, Frame
+from robot_stack.sensing.capture import MOST_BAD, BadFrameError, Capture, Frame
 from robot_stack.types.errors import RobotError
 
 PATIENCE_S = 20.0
@@ -47,6 +47,8 @@ class ScriptedSource:
             if self.broken is not None:
                 raise self.broken
             number = self._frames.pop(0)
+        if number < 0:
+            raise BadFrameError("a frame that cannot be decoded")
         return Frame(image=np.full((1, 1, 3), number, np.uint8), encoding="rgb8", stamp_ns=number)
 
     def close(self) -> None:
@@ -75,6 +77,24 @@ def test_nothing_is_opened_before_the_start() -> None:
     source = ScriptedSource()
     assert Capture(source, lambda: None).status == "it is being opened"
     assert source.opened == 0
+
+
+def test_frames_that_cannot_be_used_are_passed_over_and_counted_and_the_source_stays_open() -> None:
+    source = ScriptedSource()
+    with running(source) as capture:
+        source.give(1, *[-1] * MOST_BAD, 2, *[-1] * MOST_BAD, 3)
+        until(lambda: capture.read == 3)
+        assert (source.asked, capture.bad, capture.status) == (1, 2 * MOST_BAD, "")
+
+
+def test_a_source_of_nothing_but_frames_that_cannot_be_used_is_opened_again() -> None:
+    source = ScriptedSource()
+    with running(source) as capture:
+        source.give(1, *[-1] * (MOST_BAD + 1))
+        until(lambda: source.asked == 2)
+        assert "a frame that cannot be decoded" in capture.status
+        source.give(2)
+        until(lambda: capture.read == 2)
 
 
 def test_the_newest_frame_wins_and_is_taken_once() -> None:

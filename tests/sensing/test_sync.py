@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from robot_stack.config.resolve import load_run
 from robot_stack.sensing.sync import Synchroniser, SyncLimits
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
@@ -12,7 +13,8 @@ from robot_stack.types.robot import RobotState
 
 MS = 1_000_000
 NOW_NS = 1_000 * MS
-LIMITS = SyncLimits(max_image_age_s=0.2, max_state_age_s=0.1, max_skew_s=0.05, frozen_after_s={"wrist": 0.1})
+AGES_S = {"wrist": 0.2, "front": 0.2}
+LIMITS = SyncLimits(max_image_age_s=AGES_S, max_state_age_s=0.1, max_skew_s=0.05, frozen_after_s={"wrist": 0.1})
 
 
 def state(stamp_ns: int, arm: str = "arm") -> RobotState:
@@ -75,6 +77,20 @@ def test_stale_and_skewed_parts_are_named_at_exact_bounds(ages: dict[str, int], 
     problem = filled(**ages).problem(NOW_NS)
     assert word in problem
     assert (problem == "") is (word == "")
+
+
+def test_a_slow_camera_beside_a_fast_one_is_judged_by_its_own_limit() -> None:
+    """Frames of 10 Hz are up to 100 ms old beside their latency; only the fast camera's must be younger than 150 ms."""
+    run = load_run("peg_insert", ["cameras.front.max_age_s=0.5", "cameras.wrist.max_age_s=0.15"])
+    (arm,) = run.robots
+    sync = Synchroniser(list(run.cameras), [arm], SyncLimits.of(run))
+    for camera, age_ms in (("front", 300), ("wrist", 40)):
+        assert sync.offer_frame(camera, image(), NOW_NS - age_ms * MS, NOW_NS) == ""
+    sync.offer_state(state(NOW_NS, arm), NOW_NS)
+    assert sync.problem(NOW_NS) == ""
+    assert "wrist is 151 ms old (limit 150)" in sync.problem(NOW_NS + 111 * MS)
+    sync.offer_frame("wrist", image(1), NOW_NS + 200 * MS, NOW_NS + 201 * MS)
+    assert "front is 501 ms old (limit 500)" in sync.problem(NOW_NS + 201 * MS)
 
 
 @pytest.mark.parametrize(

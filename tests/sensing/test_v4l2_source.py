@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.config.camera import V4l2CameraConfig
+from robot_stack.sensing.capture import BadFrameError
 from robot_stack.sensing.v4l2_source import OLDEST_NS, V4l2Source, capture_stamp, find_device
 from robot_stack.types.errors import RobotError
 
@@ -128,7 +129,7 @@ def test_an_unplugged_device_is_said_to_deliver_nothing() -> None:
 def test_a_frame_that_cannot_be_decoded_or_has_16_bits_is_named() -> None:
     opened = source(FakeDevice(frames=[None, np.zeros((48, 64), np.uint16)]))  # type: ignore[list-item]
     opened.open()
-    with pytest.raises(RobotError, match="cannot be decoded; try another fourcc"):
+    with pytest.raises(BadFrameError, match="cannot be decoded; try another fourcc"):
         opened.read()
     with pytest.raises(RobotError, match="uint16"):
         opened.read()

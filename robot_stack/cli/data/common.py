@@ -70,10 +70,13 @@ def written(out: Path, stores: Sequence[NewStore]) -> Said:
     left_out = {episode_id: why for store in stores for episode_id, why in store.left_out.items()}
     count = sum(len(store.taken) for store in stores)
     lines = [f"FAIL left out {episode_id}: {why}" for episode_id, why in left_out.items()]
+    warnings = [text for store in stores for text in store.warnings]
+    lines += [f"WARN {text}" for text in warnings]
     lines.append(f"{out}: {count} episodes; what they were made from is unchanged")
     following = out if len(stores) == 1 else out / stores[0].root.name
     lines.append(f"Next: {command_line('data', 'list', str(following))}")
-    return Said(document={"folder": str(out), "episodes": count, "left_out": left_out}, lines=lines)
+    document = {"folder": str(out), "episodes": count, "left_out": left_out, "warnings": warnings}
+    return Said(document=document, lines=lines)
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 
@@ -79,17 +79,24 @@ def _import(out: Path, format: str) -> str:
     return command_line("data", "import", str(out), "--format", format, "--out", "FOLDER")
 
 
-def data_import(folder: Path, out: Path, format: str, like: str | None) -> Said:
-    """Import a dataset into a new folder of episodes."""
+def data_import(
+    folder: Path, out: Path, format: str, like: str | None, only_task: str | None, names_differ: bool
+) -> Said:
+    """Import a dataset into a new folder of episodes.
+
+    Raises:
+        ConfigError: If what only a dataset of another program needs is given without a run that it is to fit.
+    """
+    if like is None and (names_differ or only_task is not None):
+        raise ConfigError("--only-task and --names-differ are given without --like, must be with it; name a run")
     if format == "mcap":
         return written(out, [import_mcap(folder, out, on_episode=_say)])
-    return written(out, [import_lerobot(folder, out, like=_like(like), on_episode=_say)])
+    fit = None if like is None else replace(_like(like), only_task=only_task, names_differ=names_differ)
+    return written(out, [import_lerobot(folder, out, like=fit, on_episode=_say)])
 
 
-def _like(name: str | None) -> Like | None:
+def _like(name: str) -> Like:
     """Return what a dataset of another program is to fit: spec and task of a run or of a folder of episodes."""
-    if name is None:
-        return None
     if Path(name).is_dir() or (RUNS / name).is_dir():
         view = find_data(name)
         return Like(spec=view.spec, task=view.task)

@@ -74,6 +74,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     come.add_argument("folder", type=Path, metavar="FOLDER", help="of the dataset")
     come.add_argument("--format", choices=FORMATS, required=True)
     come.add_argument("--like", metavar="RUN", help="a run of the same cell, for a dataset of another program")
+    come.add_argument("--only-task", metavar="TEXT", help="of a dataset of another program, the task that is taken")
+    text = "entries that another program calls otherwise than the run mean the same, in the same order"
+    come.add_argument("--names-differ", action="store_true", help=text)
     _add_out(come)
     _add_json(come)
 

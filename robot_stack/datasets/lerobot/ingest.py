@@ -35,14 +35,26 @@ DAMAGES = (
     SpecError,
 )  # fmt: skip
 """What a damaged or hostile dataset makes its readers raise, beside their own."""
+SMALL_ACTION = 0.05
+"""Motions of people fill more of a cell's steps than this share; metres do not."""
+MOST_LISTED = 40
+"""Names or texts of another program in a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Like:
-    """The spec and task of a run that a dataset of another program must fit."""
+    """The spec and task of a run that a dataset of another program must fit.
+
+    Attributes:
+        only_task: Words of the one task whose episodes are taken; None takes all, if they are of one.
+        names_differ: True if somebody says that entries of state and action mean what the run's do, in that order,
+            though the dataset calls them otherwise.
+    """
 
     spec: Spec
     task: str
+    only_task: str | None = None
+    names_differ: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +64,8 @@ class LeRobotFolder:
     Attributes:
         spec: Ours, or that of the run it is to fit.
         episodes: A row of the episode table each.
+        chosen: Numbers of those that are taken.
+        ours: True if `data export` wrote it, whatever LeRobot's tools have done to it since.
         complete: True if the videos still hold the last frame of each episode, behind the rows of the table.
     """
 
@@ -61,9 +75,16 @@ class LeRobotFolder:
     task: str
     text: str
     episodes: list[dict[str, Any]]
+    chosen: list[int]
+    ours: bool
     complete: bool
     _data: tuple[int, int, Any] | None = None
     _videos: dict[str, tuple[Path, VideoReader]] = field(default_factory=dict)
+
+    @property
+    def motion(self) -> list[int]:
+        """Return which entries of an action move an arm, not its gripper."""
+        return [i for i, name in enumerate(self.spec.action_names) if not name.endswith(".gripper")]
 
     def told(self, number: int) -> str:
         """Return the task in words, as the robot was told it in an episode."""
@@ -140,9 +161,11 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
         StorePaths(draft).episodes.mkdir()
         store = NewStore(root=draft, spec=source.spec, task=source.task, text=source.text)
         try:
-            for number in range(len(source.episodes)):
-                on_episode("imported", number + 1, len(source.episodes))
+            motions = []
+            for done, number in enumerate(source.chosen, 1):
+                on_episode("imported", done, len(source.chosen))
                 episode, (labels, marks, preferences) = source.read(number)
+                motions.append(np.abs(episode.arrays["executed"][:, source.motion]))
                 if episode.header.first_task:
                     store.text = source.told(number)
                 else:
@@ -153,6 +176,12 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
                 store.preferences += preferences
         finally:
             source.close()
+        usual = float(np.percentile(np.concatenate(motions), 99))
+        if usual < SMALL_ACTION and not source.ours:
+            store.warnings.append(
+                f"99 % of motions are below {usual:.2g}, where 1 is the cell's step in m or rad; if these are metres, "
+                "divide them by the steps and import again"
+            )
         store.finish(
             "import lerobot", [folder], {"dataset": str(source.info.get("robot_type"))[: bounds.MAX_NAME_CHARS]}
         )
@@ -182,8 +211,14 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
                 f"codebase_version of {folder} is {info['codebase_version']}, must be {layout.VERSION}; convert it "
                 "with LeRobot's convert_dataset_v21_to_v30"
             )
+        ours = (folder / layout.OURS).is_file()
+        if ours and like is not None and (like.names_differ or like.only_task is not None):
+            raise StoreError(
+                f"--only-task and --names-differ are for a dataset of another program, but {folder} is one of ours; "
+                "leave them out"
+            )
         spec, task = _identity(folder, like)
-        _check_features(folder, info, spec)
+        _check_features(folder, info, spec, ours or (like is not None and like.names_differ))
         lines = []
         for file in sorted((folder / "meta/episodes").glob("*/*.parquet")):
             lines += read_bounded(inside(folder, file.relative_to(folder)), _episode_columns(spec)).to_pylist()
@@ -194,11 +229,33 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
                 f"episode table of {folder} has {len(lines)} episodes, must have the {info['total_episodes']} of "
                 "info.json; fetch the dataset again"
             )
+        chosen = list(range(len(lines))) if ours or like is None else _of_one_task(folder, lines, like.only_task)
         followers = [*lines[1:], None]
         complete = not any(_is_cut(folder, info, spec, one, two) for one, two in zip(lines, followers, strict=True))
     return LeRobotFolder(
-        root=folder, info=info, spec=spec, task=task, text=_told(lines[0]) or task, episodes=lines, complete=complete
-    )
+        root=folder, info=info, spec=spec, task=task, text=_told(lines[chosen[0]]) or task, episodes=lines,
+        chosen=chosen, ours=ours, complete=complete,
+    )  # fmt: skip
+
+
+def _of_one_task(folder: Path, lines: list[dict[str, Any]], wanted: str | None) -> list[int]:
+    """Return the numbers of the episodes of the wanted task, or of all if none is wanted and all are of one.
+
+    Raises:
+        StoreError: If they are of several, or none is of the wanted one; the message lists the texts.
+    """
+    told = [tuple(line.get("tasks") or ()) for line in lines]
+    texts = sorted({text for each in told for text in each if wanted is None or len(each) == 1})
+    chosen = [number for number, each in enumerate(told) if wanted is None or each == (wanted,)]
+    if not chosen or (wanted is None and len(texts) > 1):
+        listed = ", ".join(repr(text[: bounds.MAX_NAME_CHARS]) for text in texts[:MOST_LISTED])
+        if wanted is not None:
+            raise StoreError(f"--only-task is {wanted!r}, must be one of: {listed}; correct it")
+        raise StoreError(
+            f"dataset {folder} has {len(texts)} tasks, must have one: {listed}; name it with --only-task, and import "
+            "each into a folder of its own"
+        )
+    return chosen
 
 
 def _episode_columns(spec: Spec) -> set[str]:
@@ -249,11 +306,12 @@ def _identity(folder: Path, like: Like | None) -> tuple[Spec, str]:
     return like.spec, like.task
 
 
-def _check_features(folder: Path, info: dict[str, Any], spec: Spec) -> None:
+def _check_features(folder: Path, info: dict[str, Any], spec: Spec, any_names: bool) -> None:
     features = info["features"]
     wanted: dict[str, list[int]] = {layout.STATE: [spec.proprio_size], layout.ACTION: [spec.action_size]}
     wanted |= {layout.video_key(camera.name): list(camera.shape) for camera in spec.cameras}
-    problems = []
+    called = {layout.STATE: layout.proprio_names(spec), layout.ACTION: spec.action_names}
+    problems, otherwise = [], False
     for name, shape in wanted.items():
         if name not in features:
             problems.append(f"feature {name} is missing, must be there (there are {', '.join(sorted(features)[:40])})")
@@ -264,12 +322,21 @@ def _check_features(folder: Path, info: dict[str, Any], spec: Spec) -> None:
             found = [found[1], found[2], found[0]]
         if found != shape:
             problems.append(f"shape of {name} is {found}, must be {shape}")
+        names = next(iter(names.values()), None) if isinstance(names, dict) else names
+        if name in called and isinstance(names, list) and names != called[name] and not any_names:
+            otherwise = True
+            problems.append(f"names of {name} are {_listed(names)}, must be {_listed(called[name])}")
         if name.startswith(layout.IMAGES) and features[name]["dtype"] != "video":
             problems.append(f"dtype of {name} is {features[name]['dtype']!r}, must be 'video'")
     if float(info["fps"]) != spec.rate_hz:
         problems.append(f"fps is {info['fps']}, must be {spec.rate_hz:g}")
     if problems:
-        raise StoreError(f"dataset {folder}: {'; '.join(problems)}; name a run of the same cell and rate")
+        advice = ", or give --names-differ if these entries mean the same, in this order" if otherwise else ""
+        raise StoreError(f"dataset {folder}: {'; '.join(problems)}; name a run of the same cell and rate{advice}")
+
+
+def _listed(names: list[Any]) -> str:
+    return ", ".join(str(name)[: bounds.MAX_NAME_CHARS] for name in names[:MOST_LISTED])
 
 
 @contextmanager

@@ -136,9 +136,14 @@ def place(pattern: str, number: int, **names: str) -> Path:
     return Path(pattern.format(chunk_index=chunk, file_index=file, **names))
 
 
+def proprio_names(spec: Spec) -> list[str]:
+    """Return the name of each entry of a proprio vector, e.g. "tcp_pose.0"."""
+    return [f"{field.name}.{i}" for field in spec.proprio for i in range(field.size)]
+
+
 def _names(column: Column, spec: Spec) -> list[str] | None:
     if column.name == "proprio":
-        return [f"{field.name}.{i}" for field in spec.proprio for i in range(field.size)]
+        return proprio_names(spec)
     if column.name in ("executed", "proposed", "human"):
         return spec.action_names
     return None

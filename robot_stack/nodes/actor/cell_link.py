@@ -46,17 +46,6 @@ OLDEST_LABEL_S = 1.0
 SILENT = Refusal(kind=RefusalKind.WIRING, text="the safety process is silent")
 
 
-def sync_limits(run: ResolvedRun) -> SyncLimits:
-    """Return the limits beyond which images and state are too old to act on; the strictest camera counts."""
-    oldest_s = min(camera.max_age_s for camera in run.cameras.values())
-    return SyncLimits(
-        max_image_age_s=oldest_s,
-        max_state_age_s=run.safety.state_timeout_s,
-        max_skew_s=oldest_s,
-        frozen_after_s={name: camera.frozen_after_s for name, camera in run.cameras.items()},
-    )
-
-
 class CellLink(StackNode):
     """The actor's node, which keeps what was last heard of the cell.
 
@@ -67,7 +56,7 @@ class CellLink(StackNode):
         super().__init__("actor", namespace, key=key)
         self.show_settings(run, {"": "run", "task": "task"})
         arms = list(run.robots)
-        self.sync = Synchroniser(list(run.cameras), arms, sync_limits(run))
+        self.sync = Synchroniser(list(run.cameras), arms, SyncLimits.of(run))
         self.executed = {arm: ExecutedAccumulator() for arm in arms}
         self.decisions: dict[str, Decision] = {}
         self.mode: tuple[Mode, Refusal | None] = (Mode.DISARMED, SILENT)

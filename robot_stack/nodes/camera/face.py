@@ -95,13 +95,13 @@ class CameraNode(StackNode):
         super().__init__(f"camera_{name}", settings.namespace)
         self.show_settings(settings.run, {"": f"cameras.{name}"})
         self.name, self.framing = name, Framing.of(config)
-        limits = WatchLimits(max_age_s=config.max_age_s, frozen_after_s=config.frozen_after_s)
+        limits = WatchLimits(
+            max_age_s=config.max_age_s, frozen_after_s=config.frozen_after_s, least_gap_s=SURPLUS / config.rate_hz
+        )
         self.watch = CameraWatch(name, source, limits, time.monotonic_ns())
         self._source = source
         self._rate_hz = config.rate_hz
         self._meter = RateMeter(config.rate_hz)
-        self._least_gap_ns = SURPLUS * 1e9 / config.rate_hz
-        self._taken_ns = 0
         self._problem: CameraProblem | None = None
         self._logged: tuple[int, tuple[Cause, str] | None] = (0, None)
         self._references = _references(settings)
@@ -156,13 +156,6 @@ class CameraNode(StackNode):
 
     def look(self, now_ns: int) -> None:
         """Look after the source; called at `LOOK_HZ`."""
-
-    def wanted(self, stamp_ns: int) -> bool:
-        """Return whether to work on a frame of that stamp: it is good, and the source is not too fast."""
-        if not self.watch.take_stamp(stamp_ns, time.monotonic_ns()) or stamp_ns - self._taken_ns < self._least_gap_ns:
-            return False
-        self._taken_ns = stamp_ns
-        return True
 
     def show_captured(self, captured: np.ndarray, encoding: str, stamp_ns: int, digest: int | None = None) -> None:
         """Turn, crop, resize and publish a frame with a good stamp, unless something is wrong with it.

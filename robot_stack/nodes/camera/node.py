@@ -98,8 +98,9 @@ class TopicCameraNode(CameraNode):
             )
             self.watch.refuse(Cause.SWAPPED, text, now_ns)
             return None
-        stamp_ns = self._stamps.to_monotonic(ros_ns_of(header), now_ns, wall_ns)
-        return min(stamp_ns, now_ns) if self.wanted(stamp_ns) else None
+        sent_ns = ros_ns_of(header)
+        stamp_ns = self._stamps.to_monotonic(sent_ns, now_ns, wall_ns)
+        return min(stamp_ns, now_ns) if self.watch.wanted(stamp_ns, time.monotonic_ns(), sent_ns) else None
 
 
 PARTS: Registry[CameraPart[Any]] = Registry(plugins.CAMERAS, CameraPart)
@@ -115,8 +116,9 @@ class CaptureCameraNode(CameraNode):
         self._opened = 0
 
     def figures(self) -> dict[str, object]:
-        """Return the capture thread's counts of frames read, frames skipped and openings."""
-        return {"read": self._capture.read, "skipped": self._capture.skipped, "opened": self._capture.opened}
+        """Return the capture thread's counts of frames read, skipped and not usable, and of openings."""
+        capture = self._capture
+        return {"read": capture.read, "skipped": capture.skipped, "bad": capture.bad, "opened": capture.opened}
 
     def look(self, now_ns: int) -> None:
         """Start the capture thread, once the executor runs, and take in the thread's status."""
@@ -138,7 +140,7 @@ class CaptureCameraNode(CameraNode):
 
     def _show_newest(self) -> None:
         frame = self._capture.take()
-        if frame is not None and self.wanted(frame.stamp_ns):
+        if frame is not None and self.watch.wanted(frame.stamp_ns, time.monotonic_ns()):
             self.show_captured(frame.image, frame.encoding, frame.stamp_ns)
 
 
