@@ -70,7 +70,7 @@ class EpisodeOutcome:
 
     Attributes:
         header: Which episode.
-        end: Why it ended.
+        end: Why it ended; a FAULT too if the cell did not take in that it is over.
         steps: Recorded actions.
         human_steps: Steps in an operator's hand, moving or not.
         base_steps: Steps that the base policy led in the policy's place.
@@ -184,11 +184,24 @@ class ControlLoop:
             self._cell.start(header.episode_id, header.kind)  # may fail after it has handed over
             end = self._tick_until_end(episode, stopping)
         finally:
+            finished = self._finish(episode)
+        if episode.observation is not None and episode.index > 0:
+            episode.push(None, end)
+        if finished:  # else nobody knows what the cell does, and it is asked for nothing more
+            self._hear(episode)
+        self._say(episode)
+        return self._outcome(episode, end if finished else EndReason.FAULT)
+
+    def _finish(self, episode: _Episode) -> bool:
+        """Tell the cell that the episode is over; False if it cannot be told, which is the fault that it ends with."""
+        try:
             if episode.help is not None:
                 episode.help.leave()
             self._cell.finish()
-        self._close(episode, end)
-        return self._outcome(episode, end)
+        except RobotError as error:
+            episode.ticks.hold_reasons.append(str(error))
+            return False
+        return True
 
     def _help_line(self, header: EpisodeHeader, policy: Policy | None, scores: ScoreSource | None) -> HelpLine | None:
         if self._asker is None or policy is None or header.kind is not EpisodeKind.ONLINE:
@@ -334,10 +347,8 @@ class ControlLoop:
         arms = [arm.name for arm in self._spec.arms]
         return self._space.to_action({arm: np.zeros(6) for arm in arms}, {}, self._openings.at(observation))
 
-    def _close(self, episode: _Episode, end: EndReason) -> None:
-        """Write the last frame, and hear the operator's verdict: on a declared success, or pressed as the end came."""
-        if episode.observation is not None and episode.index > 0:
-            episode.push(None, end)
+    def _hear(self, episode: _Episode) -> None:
+        """Hear the simulator's truth, and the operator's verdict: on a declared success, or pressed as the end came."""
         if episode.operator is None:
             episode.operator = _newest_verdict(self._cell.events())
         if episode.declared:
@@ -346,14 +357,18 @@ class ControlLoop:
             while self._clock.now_ns() < deadline_ns and episode.operator is None:
                 self._clock.sleep_until_ns(self._clock.now_ns() + self._period_ns // 2)
                 episode.operator = _newest_verdict(self._cell.events())
+        episode.truth = self._cell.truth()
+
+    def _say(self, episode: _Episode) -> None:
+        """Hand over what the model, the operator and the simulator say of the episode."""
+        if episode.declared:
             episode.say(Verdict.SUCCESS, LabelSource.MODEL)
         if episode.operator is not None:
             episode.say(episode.operator, LabelSource.OPERATOR)
+        if episode.truth is not None:
+            episode.say(Verdict.SUCCESS if episode.truth else Verdict.FAILURE, LabelSource.TRUTH)
 
     def _outcome(self, episode: _Episode, end: EndReason) -> EpisodeOutcome:
-        truth = self._cell.truth()
-        if truth is not None:
-            episode.say(Verdict.SUCCESS if truth else Verdict.FAILURE, LabelSource.TRUTH)
         refused = episode.declared and episode.operator is Verdict.FAILURE
         if episode.help is not None:
             episode.help.end(EndReason.FAILURE if refused else end, self._clock.now_ns())
@@ -366,7 +381,7 @@ class ControlLoop:
             declared=episode.declared,
             refused=refused,
             operator=episode.operator,
-            truth=truth,
+            truth=episode.truth,
             duration_s=episode.index * self._spec.period_s,
             ticks=episode.ticks,
             help=None if episode.help is None else episode.help.account,
@@ -404,6 +419,7 @@ class _Episode:
         self.human_steps = self.base_steps = 0
         self.declared = False
         self.operator: Verdict | None = None
+        self.truth: bool | None = None
         self.marks: list[StageMark] = []
         self.refused_marks: list[str] = []
         self._sink = sink
