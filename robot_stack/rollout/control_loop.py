@@ -40,6 +40,11 @@ from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, Ep
 
 BY_OPERATOR = (RefusalKind.KEY, RefusalKind.SERVICE, RefusalKind.EMERGENCY_STOP)
 """Kinds of HOLD that somebody asked for."""
+_BY_VERDICT = {
+    Verdict.SUCCESS: EndReason.SUCCESS,
+    Verdict.FAILURE: EndReason.FAILURE,
+    Verdict.DISCARD: EndReason.OPERATOR,
+}
 BLIND_LIMIT_S = 2.0
 """An episode without a usable observation for so long ends as a fault."""
 
@@ -97,6 +102,13 @@ class EpisodeOutcome:
     ticks: TickRecord
     help: HelpAccount | None = None
     refused_marks: tuple[str, ...] = ()
+
+    @property
+    def judged_end(self) -> EndReason:
+        """Return why it ended by the operator's verdict where there is one; a fault stays one."""
+        if self.operator is None or self.end is EndReason.FAULT:
+            return self.end
+        return _BY_VERDICT[self.operator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,12 +311,8 @@ class ControlLoop:
         """Return why the episode ends at this frame, or None; an operator's verdict goes before the model's."""
         if "stop" in events or self._cell.mode() is Mode.STOP:
             return EndReason.FAULT
-        for event, verdict, end in (
-            ("success", Verdict.SUCCESS, EndReason.SUCCESS),
-            ("failure", Verdict.FAILURE, EndReason.FAILURE),
-            ("discard", Verdict.DISCARD, EndReason.OPERATOR),
-        ):
-            if event in events:
+        for verdict, end in _BY_VERDICT.items():
+            if verdict in events:
                 episode.operator = verdict
                 return end
         if episode.header.kind is EpisodeKind.EVAL and episode.scores is None and self._cell.truth():
@@ -369,17 +377,14 @@ class ControlLoop:
             episode.say(Verdict.SUCCESS if episode.truth else Verdict.FAILURE, LabelSource.TRUTH)
 
     def _outcome(self, episode: _Episode, end: EndReason) -> EpisodeOutcome:
-        refused = episode.declared and episode.operator is Verdict.FAILURE
-        if episode.help is not None:
-            episode.help.end(EndReason.FAILURE if refused else end, self._clock.now_ns())
-        return EpisodeOutcome(
+        outcome = EpisodeOutcome(
             header=episode.header,
             end=end,
             steps=episode.index,
             human_steps=episode.human_steps,
             base_steps=episode.base_steps,
             declared=episode.declared,
-            refused=refused,
+            refused=episode.declared and episode.operator is Verdict.FAILURE,
             operator=episode.operator,
             truth=episode.truth,
             duration_s=episode.index * self._spec.period_s,
@@ -387,6 +392,9 @@ class ControlLoop:
             help=None if episode.help is None else episode.help.account,
             refused_marks=tuple(episode.refused_marks),
         )
+        if episode.help is not None:
+            episode.help.end(outcome.judged_end, self._clock.now_ns())
+        return outcome
 
 
 class _Episode:
