@@ -357,6 +357,7 @@ class ControlLoop:
 
     def _hear(self, episode: _Episode) -> None:
         """Hear the simulator's truth, and the operator's verdict: on a declared success, or pressed as the end came."""
+        episode.truth = self._cell.truth()  # of the moment that is judged: what moves goes on while it waits
         if episode.operator is None:
             episode.operator = _newest_verdict(self._cell.events())
         if episode.declared:
@@ -365,7 +366,6 @@ class ControlLoop:
             while self._clock.now_ns() < deadline_ns and episode.operator is None:
                 self._clock.sleep_until_ns(self._clock.now_ns() + self._period_ns // 2)
                 episode.operator = _newest_verdict(self._cell.events())
-        episode.truth = self._cell.truth()
 
     def _say(self, episode: _Episode) -> None:
         """Hand over what the model, the operator and the simulator say of the episode."""
