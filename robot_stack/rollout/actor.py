@@ -261,13 +261,14 @@ class Actor:
     def _keep_plans(self, ran: Ran) -> None:
         """Tell the curriculum how its episode ended, and save it, if the disk lets it.
 
-        Without it a restart of this actor begins at level 0, and no episode is worth less.
+        One that was discarded, or ended by a fault or with the actor, says nothing of the policy. Without the file a
+        restart of this actor begins at level 0, and no episode is worth less.
         """
         plan, outcome = ran
-        if plan == _DEMONSTRATION or outcome.end is EndReason.FAULT:
+        if plan == _DEMONSTRATION or outcome.judged_end in (EndReason.FAULT, EndReason.OPERATOR):
             return
         helped = (outcome.human_steps > 0 or outcome.base_steps > 0) and plan.kind is not EpisodeKind.DEMO
-        self._help.ended(plan, outcome.header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)
+        self._help.ended(plan, outcome.header.seed, alone=outcome.judged_end is EndReason.SUCCESS and not helped)
         self._keep(self._plans, self._help.state_dict())
 
     def _keep(self, path: Path, state: Mapping[str, Any]) -> None:

@@ -40,6 +40,11 @@ from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, Ep
 
 BY_OPERATOR = (RefusalKind.KEY, RefusalKind.SERVICE, RefusalKind.EMERGENCY_STOP)
 """Kinds of HOLD that somebody asked for."""
+_BY_VERDICT = {
+    Verdict.SUCCESS: EndReason.SUCCESS,
+    Verdict.FAILURE: EndReason.FAILURE,
+    Verdict.DISCARD: EndReason.OPERATOR,
+}
 BLIND_LIMIT_S = 2.0
 """An episode without a usable observation for so long ends as a fault."""
 
@@ -70,7 +75,7 @@ class EpisodeOutcome:
 
     Attributes:
         header: Which episode.
-        end: Why it ended.
+        end: Why it ended; a FAULT too if the cell did not take in that it is over.
         steps: Recorded actions.
         human_steps: Steps in an operator's hand, moving or not.
         base_steps: Steps that the base policy led in the policy's place.
@@ -97,6 +102,13 @@ class EpisodeOutcome:
     ticks: TickRecord
     help: HelpAccount | None = None
     refused_marks: tuple[str, ...] = ()
+
+    @property
+    def judged_end(self) -> EndReason:
+        """Return why it ended by the operator's verdict where there is one; a fault stays one."""
+        if self.operator is None or self.end is EndReason.FAULT:
+            return self.end
+        return _BY_VERDICT[self.operator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +196,24 @@ class ControlLoop:
             self._cell.start(header.episode_id, header.kind)  # may fail after it has handed over
             end = self._tick_until_end(episode, stopping)
         finally:
+            finished = self._finish(episode)
+        if episode.observation is not None and episode.index > 0:
+            episode.push(None, end)
+        if finished:  # else nobody knows what the cell does, and it is asked for nothing more
+            self._hear(episode)
+        self._say(episode)
+        return self._outcome(episode, end if finished else EndReason.FAULT)
+
+    def _finish(self, episode: _Episode) -> bool:
+        """Tell the cell that the episode is over; False if it cannot be told, which is the fault that it ends with."""
+        try:
             if episode.help is not None:
                 episode.help.leave()
             self._cell.finish()
-        self._close(episode, end)
-        return self._outcome(episode, end)
+        except RobotError as error:
+            episode.ticks.hold_reasons.append(str(error))
+            return False
+        return True
 
     def _help_line(self, header: EpisodeHeader, policy: Policy | None, scores: ScoreSource | None) -> HelpLine | None:
         if self._asker is None or policy is None or header.kind is not EpisodeKind.ONLINE:
@@ -286,12 +311,8 @@ class ControlLoop:
         """Return why the episode ends at this frame, or None; an operator's verdict goes before the model's."""
         if "stop" in events or self._cell.mode() is Mode.STOP:
             return EndReason.FAULT
-        for event, verdict, end in (
-            ("success", Verdict.SUCCESS, EndReason.SUCCESS),
-            ("failure", Verdict.FAILURE, EndReason.FAILURE),
-            ("discard", Verdict.DISCARD, EndReason.OPERATOR),
-        ):
-            if event in events:
+        for verdict, end in _BY_VERDICT.items():
+            if verdict in events:
                 episode.operator = verdict
                 return end
         if episode.header.kind is EpisodeKind.EVAL and episode.scores is None and self._cell.truth():
@@ -334,10 +355,9 @@ class ControlLoop:
         arms = [arm.name for arm in self._spec.arms]
         return self._space.to_action({arm: np.zeros(6) for arm in arms}, {}, self._openings.at(observation))
 
-    def _close(self, episode: _Episode, end: EndReason) -> None:
-        """Write the last frame, and hear the operator's verdict: on a declared success, or pressed as the end came."""
-        if episode.observation is not None and episode.index > 0:
-            episode.push(None, end)
+    def _hear(self, episode: _Episode) -> None:
+        """Hear the simulator's truth, and the operator's verdict: on a declared success, or pressed as the end came."""
+        episode.truth = self._cell.truth()  # of the moment that is judged: what moves goes on while it waits
         if episode.operator is None:
             episode.operator = _newest_verdict(self._cell.events())
         if episode.declared:
@@ -346,32 +366,35 @@ class ControlLoop:
             while self._clock.now_ns() < deadline_ns and episode.operator is None:
                 self._clock.sleep_until_ns(self._clock.now_ns() + self._period_ns // 2)
                 episode.operator = _newest_verdict(self._cell.events())
+
+    def _say(self, episode: _Episode) -> None:
+        """Hand over what the model, the operator and the simulator say of the episode."""
+        if episode.declared:
             episode.say(Verdict.SUCCESS, LabelSource.MODEL)
         if episode.operator is not None:
             episode.say(episode.operator, LabelSource.OPERATOR)
+        if episode.truth is not None:
+            episode.say(Verdict.SUCCESS if episode.truth else Verdict.FAILURE, LabelSource.TRUTH)
 
     def _outcome(self, episode: _Episode, end: EndReason) -> EpisodeOutcome:
-        truth = self._cell.truth()
-        if truth is not None:
-            episode.say(Verdict.SUCCESS if truth else Verdict.FAILURE, LabelSource.TRUTH)
-        refused = episode.declared and episode.operator is Verdict.FAILURE
-        if episode.help is not None:
-            episode.help.end(EndReason.FAILURE if refused else end, self._clock.now_ns())
-        return EpisodeOutcome(
+        outcome = EpisodeOutcome(
             header=episode.header,
             end=end,
             steps=episode.index,
             human_steps=episode.human_steps,
             base_steps=episode.base_steps,
             declared=episode.declared,
-            refused=refused,
+            refused=episode.declared and episode.operator is Verdict.FAILURE,
             operator=episode.operator,
-            truth=truth,
+            truth=episode.truth,
             duration_s=episode.index * self._spec.period_s,
             ticks=episode.ticks,
             help=None if episode.help is None else episode.help.account,
             refused_marks=tuple(episode.refused_marks),
         )
+        if episode.help is not None:
+            episode.help.end(outcome.judged_end, self._clock.now_ns())
+        return outcome
 
 
 class _Episode:
@@ -404,6 +427,7 @@ class _Episode:
         self.human_steps = self.base_steps = 0
         self.declared = False
         self.operator: Verdict | None = None
+        self.truth: bool | None = None
         self.marks: list[StageMark] = []
         self.refused_marks: list[str] = []
         self._sink = sink

@@ -143,10 +143,10 @@ def _how(told: EpisodeOutcome) -> str:
     """Return how an episode ended, and who says so, in words."""
     if told.operator is Verdict.DISCARD:
         return "discarded"
+    if told.end is EndReason.FAULT and told.ticks.hold_reasons:
+        return f"fault: {told.ticks.hold_reasons[-1]}"
     if told.declared:
         if told.truth is False:
             return "no success, though the success model said so"
         return "success by the success model's verdict" if succeeded(told) else "no success: the operator refused it"
-    if told.end is EndReason.FAULT and told.ticks.hold_reasons:
-        return f"fault: {told.ticks.hold_reasons[-1]}"
     return "success" if succeeded(told) else told.end.value

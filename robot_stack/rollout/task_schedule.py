@@ -16,7 +16,6 @@ from typing import NamedTuple, Protocol
 from robot_stack.config.task import TaskConfig
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.types.errors import StackError
-from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason
 
 
@@ -125,14 +124,7 @@ def run_in_turn(schedule: TaskSchedule, turn: Turn, episode: Callable[[], Episod
     except StackError:
         schedule.lost()
         raise
-    schedule.ended(turn, success=_did_it(outcome))
+    schedule.ended(turn, success=outcome.judged_end is EndReason.SUCCESS)
     if outcome.end is EndReason.FAULT:
         schedule.lost()
     return outcome
-
-
-def _did_it(outcome: EpisodeOutcome) -> bool:
-    """Return whether an episode ended with its task done, by the operator's verdict where there is one."""
-    if outcome.operator is not None:
-        return outcome.operator is Verdict.SUCCESS
-    return outcome.end is EndReason.SUCCESS

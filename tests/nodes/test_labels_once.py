@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from errno import ENOSPC
 from itertools import count
 from pathlib import Path
 
@@ -23,10 +24,11 @@ from robot_stack.nodes import topics  # noqa: E402
 from robot_stack.nodes.actor.cell_link import CellLink  # noqa: E402
 from robot_stack.nodes.base import StackNode  # noqa: E402
 from robot_stack.nodes.conversion import decision_to_msg  # noqa: E402
-from robot_stack.nodes.tools.command_recorder import ArmRecorder  # noqa: E402
+from robot_stack.nodes.tools.command_recorder import RETRY_S, ArmRecorder  # noqa: E402
 from robot_stack.processes.table import namespace_of  # noqa: E402
 from robot_stack.types.command import Command, Decision, Mode, Source  # noqa: E402
 from robot_stack.workcell.build_safety import limits_of  # noqa: E402
+from robot_stack.workcell.command_log import CommandLog  # noqa: E402
 
 DOMAIN, ARM = 90, "fr3"
 
@@ -97,3 +99,39 @@ def test_a_large_file_is_ended_and_so_many_are_kept(rig: Rig, tmp_path: Path, mo
         rig.recorder.flush()
         assert rig.recorder._log is None
     assert [path.name[:6] for path in sorted((tmp_path / ARM).iterdir())] == ["000001", "000002"]
+
+
+def _full(_: CommandLog) -> None:
+    raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
+def test_a_full_disk_costs_no_file_that_there_is(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ARM).mkdir()
+    old = [tmp_path / ARM / f"2000-01-0{day}.jsonl.gz" for day in (1, 2)]
+    for path in old:
+        path.write_bytes(b"of an hour that counts")
+    now_s = time.monotonic()
+    monkeypatch.setattr("robot_stack.nodes.tools.command_recorder.time.monotonic", lambda: now_s)
+    flush = CommandLog.flush
+    monkeypatch.setattr(CommandLog, "flush", _full)
+    rig.recorder._keep_newest(topics.LIMITS, rig.limits)
+    for _ in range(3):
+        rig.recorder.flush()
+        assert sorted((tmp_path / ARM).iterdir()) == old
+        assert "No space left on device" in rig.recorder.diagnose().message
+    monkeypatch.setattr(CommandLog, "flush", flush)
+    rig.recorder.flush()
+    assert rig.recorder._log is None
+    now_s += RETRY_S
+    rig.recorder.flush()
+    assert sorted((tmp_path / ARM).iterdir()) == [old[1], rig.recorder._path]
+    assert rig.recorder.diagnose().message == "ok"
+
+
+def test_a_file_that_the_disk_cuts_short_stays(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.recorder._keep_newest(topics.LIMITS, rig.limits)
+    rig.recorder.flush()
+    monkeypatch.setattr(CommandLog, "flush", _full)
+    rig.recorder.flush()
+    assert rig.recorder._log is None
+    assert rig.recorder._path.exists()

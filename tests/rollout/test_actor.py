@@ -19,16 +19,17 @@ from robot_stack.rollout import actor as actor_module
 from robot_stack.rollout import episode_runner
 from robot_stack.rollout.actor import Actor, EpisodeCounter
 from robot_stack.rollout.asking.moment import Moment
+from robot_stack.rollout.episode_runner import Plan, Ran
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import AskingRow, HelpRow
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient, LinkCounters
 from robot_stack.types.errors import ConfigError, TransportError
-from robot_stack.types.event import Label
+from robot_stack.types.event import Label, Verdict
 from robot_stack.types.help import HelpEnd
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
-from robot_stack.types.transition import EndReason, EpisodeHeader, Step
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
 from tests.rollout.fake_cell import FakeCell
 from tests.rollout.outcomes import outcome
 
@@ -125,6 +126,35 @@ def test_evidence_that_cannot_be_read_or_is_of_other_signals_is_refused_by_file(
     ) as said:
         Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient()), "a")
     assert why in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("end", "said", "nominal", "asked"),
+    [
+        (EndReason.SUCCESS, None, [True], [6]),
+        (EndReason.SUCCESS, Verdict.FAILURE, [False], [6, 5]),
+        (EndReason.SUCCESS, Verdict.DISCARD, [], [5, 6]),
+        (EndReason.TIMEOUT, Verdict.SUCCESS, [True], [6]),
+        (EndReason.TIMEOUT, None, [False], [6, 5]),
+        (EndReason.TIMEOUT, Verdict.DISCARD, [], [5, 6]),
+        (EndReason.OPERATOR, Verdict.DISCARD, [], [5, 6]),
+        (EndReason.OPERATOR, None, [], [5, 6]),
+        (EndReason.FAULT, Verdict.SUCCESS, [], [5, 6]),
+    ],
+)
+def test_the_curriculum_goes_by_the_last_verdict_and_not_by_what_nobody_judged(
+    tmp_path: Path, end: EndReason, said: Verdict | None, nominal: list[bool], asked: list[int]
+) -> None:
+    cell, run = FakeCell(), write_run(tmp_path)
+
+    def told(kind: EpisodeKind, seed: int | None = None) -> dict[str, Any]:
+        actor = Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient()), "a")
+        actor._help._asked = [5, 6]
+        actor._keep_plans(Ran(Plan(kind=kind, seed=seed), outcome(end, said, kind=kind)))
+        return actor._help.state_dict()
+
+    assert told(EpisodeKind.ONLINE)["nominal"] == nominal
+    assert told(EpisodeKind.DEMO, 5)["asked"] == asked
 
 
 class Disk:

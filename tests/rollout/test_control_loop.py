@@ -367,3 +367,35 @@ def test_a_verdict_that_is_pressed_as_the_end_comes_is_recorded(
     outcome, sink = _run(cell, FakePolicy(), scores=scores)
     assert outcome.end is end
     assert [f"{source} {verdict}" for source, verdict in _labels(sink)] == labels
+
+
+class Unfinished(FakeCell):
+    """A cell that does not take in that an episode is over, and whose link says nothing from then on."""
+
+    def finish(self) -> None:
+        super().finish()
+        raise RobotError("safety process has not answered end_episode within 5 s")
+
+    def events(self) -> tuple[str, ...]:
+        if "finish" in self.calls:
+            raise RobotError("link to the cell failed")
+        return super().events()
+
+
+@pytest.mark.parametrize(
+    ("events", "scores", "end", "labels"),
+    [
+        ({3: "success"}, None, EndReason.SUCCESS, [(LabelSource.OPERATOR, Verdict.SUCCESS)]),
+        ({3: "discard"}, None, EndReason.OPERATOR, [(LabelSource.OPERATOR, Verdict.DISCARD)]),
+        ({}, FakeScores(after=2), EndReason.SUCCESS, [(LabelSource.MODEL, Verdict.SUCCESS)]),
+        ({}, None, EndReason.TIMEOUT, []),
+    ],
+)
+def test_an_episode_whose_end_the_cell_does_not_take_in_keeps_its_end_and_verdict_and_is_a_fault(
+    events: dict[int, str], scores: FakeScores | None, end: EndReason, labels: list[tuple[LabelSource, Verdict]]
+) -> None:
+    outcome, sink = _run(Unfinished(events=events), FakePolicy(), scores=scores)
+    assert [step.end for step in sink.steps] == [None] * outcome.steps + [end]
+    assert _labels(sink) == labels
+    assert outcome.end is EndReason.FAULT
+    assert outcome.ticks.hold_reasons[-1] == "safety process has not answered end_episode within 5 s"

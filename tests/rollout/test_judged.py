@@ -18,7 +18,7 @@ from robot_stack.types.interfaces import Judge
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
 from tests.learner.bench import SPEC, header_of, observation_of
-from tests.rollout.fake_cell import FakeCell, FakePolicy, ListSink
+from tests.rollout.fake_cell import PERIOD_NS, FakeCell, FakePolicy, ListSink
 
 STEPS = 12
 OVER = EndReason.TIMEOUT
@@ -88,6 +88,15 @@ def test_on_a_real_cell_nobody_knows_better_and_the_operator_may_refuse() -> Non
     told, _ = run(FakeCell(answer="failure"), SaysSo(after=4))
     assert told.refused
     assert not succeeded(told)
+
+
+def test_what_comes_true_while_it_waits_for_the_operator_is_no_success() -> None:
+    cell = FakeCell()
+    begun_ns = cell.now_ns()
+    cell.truth = lambda: cell.now_ns() > begun_ns + 5 * PERIOD_NS  # type: ignore[method-assign]
+    told, made = run(cell, SaysSo(after=4))
+    assert (told.steps, told.truth) == (4, False)
+    assert made == Judgement(declared=True, done_at=None, false=True, delay_s=None)
 
 
 def judgements() -> list[Judgement]:

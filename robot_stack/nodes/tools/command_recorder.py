@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from robot_stack.types.reason import Fault
 from robot_stack.workcell.command_log import CommandLog, limits_from
 
 FLUSH_HZ = 1.0
+RETRY_S = 10.0
+"""After an error of the disk, until a file is begun again."""
 
 
 class ArmRecorder:
@@ -55,6 +58,9 @@ class ArmRecorder:
         self._config = config
         self._path = folder / "none"
         self._log: CommandLog | None = None
+        self._on_disk = False
+        """Whether some of the file has reached the disk; until then no older one is given up for it."""
+        self._retry_s = 0.0
         self._newest: dict[str, str] = {}
         self._error = ""
         self._refused = 0
@@ -84,7 +90,7 @@ class ArmRecorder:
         """Hand what there is to the operating system; a large file is ended, the next one begins."""
         if self._log is None and topics.LIMITS in self._newest:
             self._begin()
-        self._try(lambda log: log.flush())
+        self._try(self._flush)
         if self._log is not None and self._path.stat().st_size > self._config.file_mb << 20:
             self.close()
 
@@ -140,19 +146,28 @@ class ArmRecorder:
             log.mode(text, now_ns)
 
     def _begin(self) -> None:
-        """Begin a new file with what is latched, so that it can be checked by itself."""
+        """Begin a new file with what is latched, so that it can be checked by itself; soon after an error, none."""
+        if time.monotonic() < self._retry_s:
+            return
         stamp = f"{time.strftime('%Y-%m-%d_%H%M%S')}-{time.monotonic_ns() % 1000:03d}"
         self._path = self._folder / self._arm / f"{stamp}.jsonl.gz"
+        self._on_disk = False
         try:
             self._log = CommandLog(self._path, arm=self._arm, run=self._run)
-            for old in sorted(self._path.parent.glob("*.jsonl.gz"))[: -self._config.files]:
-                old.unlink()
         except OSError as error:
             self._fail(error)
         for topic in self._latched:
             if topic in self._newest:
                 self._try(lambda log, topic=topic: self._say(log, topic))  # type: ignore[misc]
         self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
+
+    def _flush(self, log: CommandLog) -> None:
+        """Flush the file; once some of it is on disk, remove the oldest of too many."""
+        log.flush()
+        if not self._on_disk:
+            self._on_disk = True
+            for old in sorted(self._path.parent.glob("*.jsonl.gz"))[: -self._config.files]:
+                old.unlink()
 
     def _try(self, write: Callable[[CommandLog], None]) -> None:
         """Write to the file if there is one: none before the limits are known, nor between two files."""
@@ -165,7 +180,14 @@ class ArmRecorder:
             self._fail(error)
 
     def _fail(self, error: OSError) -> None:
+        if self._log is not None:
+            with suppress(OSError):
+                self._log.close()
         self._log = None
+        if not self._on_disk:
+            with suppress(OSError):
+                self._path.unlink()
+        self._retry_s = time.monotonic() + RETRY_S
         said = f"{self._path} is not written ({error.strerror}); free some space"
         if said != self._error:
             self._error = said

@@ -18,7 +18,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.learner.bench import SPEC, header_of
-from tests.rollout.fake_cell import GRIPPING, FakeCell, FakePolicy, GrippingCell, ListSink, motion
+from tests.rollout.fake_cell import GRIPPING, FakeCell, FakePolicy, FakeScores, GrippingCell, ListSink, motion
 
 CONFIG = AskingConfig(stall_s=0.5, sustain_s=0.0)
 
@@ -166,6 +166,18 @@ def test_a_request_that_a_fault_ends_is_withdrawn_and_teaches_nothing() -> None:
     assert cell.asked[-1] is None
     assert outcome.help is not None
     assert outcome.help.requests[0].needed is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "needed", "not_needed"), [("", 0, 1), ("success", 0, 1), ("failure", 1, 0), ("discard", 0, 0)]
+)
+def test_a_claimed_success_teaches_what_the_operator_says_of_it(answer: str, needed: int, not_needed: int) -> None:
+    cell, asker = FakeCell(answer=answer), Asker(CONFIG, SPEC.period_s)
+    loop = ControlLoop(cell, SPEC, cell, LoopLimits(episode_steps=20), asker)
+    header = header_of(episode_id(1, EpisodeKind.ONLINE, "a"), EpisodeKind.ONLINE, seed=1)
+    loop.run_episode(header, FakePolicy(), ListSink(), scores=FakeScores(after=6))
+    learnt = asker.state_dict()
+    assert (len(learnt["needed"]), len(learnt["not_needed"])) == (needed, not_needed)
 
 
 class NoStart(FakeCell):
