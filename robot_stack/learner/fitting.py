@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar, cast
@@ -146,7 +146,7 @@ def fit_or_load_trunk(
 
 def fit_trunk(
     path: Path,
-    demos: Iterable[StoredEpisode],
+    demos: Sequence[StoredEpisode],
     spec: Spec,
     encoder: str,
     config: BaseModel,
@@ -170,8 +170,9 @@ def fit_trunk(
     Raises:
         StoreError: If the disk refuses.
     """
-    frames = map(demo_frames, demos)
-    trunk = encoders.make_trunk(encoder, image_shapes(spec), config, demos=frames, seed=seed, on_step=on_step)
+    trunk = encoders.make_trunk(
+        encoder, image_shapes(spec), config, demos=demo_frames(demos), seed=seed, on_step=on_step
+    )
     travels = trunk.travels or bool(getattr(config, "trained", False))
     write_tensors(
         path,

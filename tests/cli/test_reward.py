@@ -20,9 +20,10 @@ from robot_stack.learner.reward import evaluation as reward_evaluation
 from robot_stack.learner.reward import generalisation
 from robot_stack.learner.reward import probing as reward_probing
 from robot_stack.learner.reward import synthetic as generated
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
-from tests.report.fake_run import write_run
+from tests.report.fake_run import VERSION, write_run
 from tests.reward_models import seeing_server
 from tests.reward_models.bad_server import Server, says
 from tests.reward_models.seeing_server import sees
@@ -202,12 +203,17 @@ def test_run_is_evaluated_with_its_own_model_and_labels(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reward_evaluation, "run_model", lambda folder, resolved: Watermark(reads))
-    out = tmp_path / "own.json"
-    assert main(["reward", "eval", str(run_folder), "--out", str(out), "--episodes", "8"]) == 0
+    run = shutil.copytree(run_folder, tmp_path / "own")
+    paths, out = RunPaths(run), tmp_path / "own.json"
+    for file in (paths.trunk, paths.reward(VERSION)):
+        file.touch()
+    assert main(["reward", "eval", str(run), "--out", str(out), "--episodes", "8"]) == 0
     found = json.loads(out.read_text())
     assert found["sections"]["about"]["episodes"]["scored"] == 8
     assert (found["fit_s"], found["mae"]) == (None, None)
-    assert capsys.readouterr().out.splitlines()[-1] == f"Next: open it, or robot-stack reward audit {run_folder}"
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "  whether it was trained on them is not known: its fit did not note its episodes"
+    assert said[-1] == f"Next: open it, or robot-stack reward audit {run}"
 
 
 def plain(resolved: ResolvedRun, counts: dict[str, int], *, seed: Sequence[int], **_: object) -> list[GeneratedEpisode]:

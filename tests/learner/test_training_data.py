@@ -17,18 +17,22 @@ from policies.rlpd.config import RLPDConfig
 from robot_stack.learner.data.training_data import (
     LEVER_M,
     TO_GO_SCALE,
+    demo_frames,
     distance_progress,
     next_goals,
     reward_inputs,
     sensed_only,
     to_go,
 )
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
 from robot_stack.types.pose import Pose
-from robot_stack.types.spec import BASE, BASE_NOISE, BASE_TICKS, GripperKind, ProprioField
+from robot_stack.types.spec import BASE, BASE_NOISE, BASE_TICKS, GripperKind, ProprioField, Spec
+from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.learner.bench import SPEC, observation_of
+from tests.replay.recorded import header_of
 
 CONFIG = RLPDConfig(hidden=(16, 16), head=8)
 
@@ -45,6 +49,12 @@ def _walk(length: int = 12, seed: int = 0) -> tuple[list[Pose], np.ndarray]:
     for row, pose in zip(rows, poses, strict=True):
         row[:6] = [*pose.position_m, *pose.rotation.as_rotvec()]
     return poses, rows
+
+
+def _success(rows: np.ndarray, executed: np.ndarray, spec: Spec, kind: EpisodeKind = EpisodeKind.DEMO) -> StoredEpisode:
+    arrays = {"proprio": rows, "executed": executed}
+    arrays |= {f"image_{camera.name}": np.zeros((len(rows), *camera.shape), np.uint8) for camera in spec.cameras}
+    return StoredEpisode(header=header_of("a", kind), spec=spec, arrays=arrays, end=EndReason.SUCCESS)
 
 
 def test_nothing_is_left_to_go_at_the_last_frame() -> None:
@@ -82,15 +92,31 @@ def test_a_frame_leads_to_where_the_gripper_is_next_used_and_then_to_the_end() -
     gripping = replace(SPEC, arms=(replace(SPEC.arms[0], gripper=GripperKind.DISCRETE),))
     executed = np.zeros((12, gripping.action_size), np.float32)
     executed[3:6, -1], executed[8, -1] = -1.0, 1.0  # closes at 3 and holds the key, opens at 8
-    goals = next_goals(rows, executed, gripping)
+    goals = next_goals(_success(rows, executed, gripping))
     assert goals.tolist() == [3] * 4 + [8] * 5 + [12] * 4
     left = to_go(rows, gripping, goals)
     np.testing.assert_allclose(left[[3, 8, 12]], 0.0, atol=1e-6)
     step = poses[8].relative_to(poses[4]).position_m / TO_GO_SCALE[:3]
     np.testing.assert_allclose(left[4, :2], step[:2], atol=1e-4)
     executed[:, -1] = 1.0  # open as it was: no change, whatever is pressed
-    assert set(next_goals(rows, executed, gripping)) == {12}
-    assert set(next_goals(rows, executed[:, :-1], SPEC)) == {12}
+    assert set(next_goals(_success(rows, executed, gripping))) == {12}
+    assert set(next_goals(_success(rows, executed[:, :-1], SPEC))) == {12}
+
+
+def test_where_a_policy_closed_in_vain_before_it_succeeded_is_nowhere_to_go() -> None:
+    _, rows = _walk()
+    gripping = replace(SPEC, arms=(replace(SPEC.arms[0], gripper=GripperKind.DISCRETE),))
+    shown, tried = np.zeros((2, 12, gripping.action_size), np.float32)
+    shown[4, -1], shown[9, -1] = -1.0, 1.0
+    tried[[1, 5], -1], tried[[2, 9], -1] = -1.0, 1.0  # closes beside the part at 1 and opens at 2
+    demo = _success(rows, shown, gripping)
+    policy = _success(rows, tried, gripping, EpisodeKind.ONLINE)
+    assert next_goals(policy, 2).tolist() == [5] * 6 + [9] * 4 + [12] * 3
+    assert next_goals(policy).tolist() == [1] * 2 + [2] + [5] * 3 + [9] * 4 + [12] * 3
+    assert set(next_goals(policy, 0)) == {12}
+    assert next_goals(demo, 1).tolist() == [4] * 5 + [9] * 5 + [12] * 3
+    _, learned = demo_frames([demo, policy])
+    np.testing.assert_array_equal(learned.to_go, to_go(rows, gripping, next_goals(policy, 2)))
 
 
 def test_progress_by_distance_knows_no_clock_and_falls_when_the_arm_goes_back() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -10,6 +12,7 @@ from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.pose import Pose
 from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
 
 TO_GO_SCALE = np.array([0.03, 0.03, 0.03, 0.15, 0.15, 0.15])
 """Metres and radians of "to go" that count as one."""
@@ -17,21 +20,37 @@ LEVER_M = 0.05
 """How far from the TCP lies the point whose way counts as progress when the tool turns; about the size of a tool."""
 
 
-def next_goals(proprio: np.ndarray, executed: np.ndarray, spec: Spec) -> np.ndarray:
-    """Return the frame to which each frame of a demonstration leads, int64, shape (T+1,), from T actions (T, A).
+def gripper_changes(episode: StoredEpisode) -> list[int]:
+    """Return the frames of an episode at which a discrete gripper is opened or closed, in order."""
+    proprio, executed = episode.arrays["proprio"], episode.arrays["executed"]
+    grippers = DiscreteGrippers(episode.spec)
+    is_open, found = grippers.at_start(proprio[0]), []
+    for frame, action in enumerate(executed):
+        before, is_open = is_open, grippers.after(action, is_open)
+        if (before != is_open).any():
+            found.append(frame)
+    return found
+
+
+def next_goals(episode: StoredEpisode, shown: int | None = None) -> np.ndarray:
+    """Return the frame to which each frame of a success leads, int64, shape (T+1,).
 
     It is the next one at which a discrete gripper is opened or closed, there included, or else the last: where a part
     is taken or left, the arm has come to where it wanted to be. Without such a gripper it is always the last frame.
 
     Source: keyframes where the gripper changes, as in James and Davison, 2022, arXiv:2105.14829.
+
+    Args:
+        episode: A success.
+        shown: Changes that a demonstration has at most. Of any other success only so many count, the last ones: a
+            policy that closed beside the part and opened again had not come to where it wanted to be. None: all count.
     """
-    grippers, last = DiscreteGrippers(spec), len(executed)
-    goals = np.full(last + 1, last)
-    is_open, begun = grippers.at_start(proprio[0]), 0
-    for frame, action in enumerate(executed):
-        before, is_open = is_open, grippers.after(action, is_open)
-        if (before != is_open).any():
-            goals[begun : frame + 1], begun = frame, frame + 1
+    changes, last = gripper_changes(episode), len(episode.arrays["executed"])
+    if shown is not None and episode.header.kind is not EpisodeKind.DEMO:
+        changes = changes[max(0, len(changes) - shown) :]
+    goals, begun = np.full(last + 1, last), 0
+    for frame in changes:
+        goals[begun : frame + 1], begun = frame, frame + 1
     return goals
 
 
@@ -84,14 +103,19 @@ def distance_progress(proprio: np.ndarray, spec: Spec) -> np.ndarray:
     return np.clip(1.0 - left / left[0], 0.0, 1.0)
 
 
-def demo_frames(episode: StoredEpisode) -> DemoFrames:
-    """Convert a demonstration to input of `fit_trunk`."""
+def demo_frames(episodes: Sequence[StoredEpisode]) -> Iterator[DemoFrames]:
+    """Convert demonstrations and other successes to input of `fit_trunk`, one by one."""
+    counts = [len(gripper_changes(each)) for each in episodes if each.header.kind is EpisodeKind.DEMO]
+    return (_demo_frames(each, max(counts, default=None)) for each in episodes)
+
+
+def _demo_frames(episode: StoredEpisode, shown: int | None) -> DemoFrames:
     arrays, spec = episode.arrays, episode.spec
     return DemoFrames(
         images={camera.name: arrays[f"image_{camera.name}"] for camera in spec.cameras},
         proprio=sensed_only(arrays["proprio"], spec),
         actions=arrays["executed"],
-        to_go=to_go(arrays["proprio"], spec, next_goals(arrays["proprio"], arrays["executed"], spec)),
+        to_go=to_go(arrays["proprio"], spec, next_goals(episode, shown)),
     )
 
 
