@@ -143,7 +143,7 @@ def enough(parts: RunParts) -> bool:
     """Return whether the run has its episodes or minutes, or succeeds often enough."""
     training, statistics = parts.resolved.run.training, parts.statistics
     minutes = statistics.online_steps / parts.resolved.spec().rate_hz / 60
-    if len(statistics.ended(EpisodeKind.ONLINE)) >= training.max_episodes or minutes >= training.max_robot_minutes:
+    if statistics.online_ended >= training.max_episodes or minutes >= training.max_robot_minutes:
         return True
     return statistics.recent_success(training.enough.episodes) >= training.enough.success
 

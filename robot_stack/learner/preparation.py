@@ -153,7 +153,7 @@ def count_arrival(arrival: Arrival, statistics: EpisodeStatistics, store: Episod
         case EpisodeHeader():
             statistics.begin(arrival)
         case Step():
-            statistics.episodes[arrival.episode_id].add(arrival)
+            statistics.add(arrival)
         case Label():
             statistics.label(arrival)
         case EpisodeCut(gone=True):

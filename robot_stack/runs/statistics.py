@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -171,6 +172,11 @@ def balanced(demos: Sequence[EpisodeAccount], task_ids: Sequence[str]) -> list[E
     return [a for a in demos if id(a) in kept]
 
 
+def _online(account: EpisodeAccount) -> tuple[int, int]:
+    """Return the online steps of an account, and 1 if it is of an online episode that has ended."""
+    return (account.steps, int(account.end is not None)) if account.header.kind is EpisodeKind.ONLINE else (0, 0)
+
+
 class EpisodeStatistics:
     """The accounts of all episodes of a run, in the order of their start.
 
@@ -180,6 +186,10 @@ class EpisodeStatistics:
     """
 
     def __init__(self, rate_hz: float, task_ids: Sequence[str] = ()) -> None:
+        self.online_steps = 0
+        """Online actions, those of the running episode included."""
+        self.online_ended = 0
+        """Online episodes that have ended."""
         self._rate_hz = rate_hz
         self._task_ids = tuple(task_ids)
         self.episodes: dict[str, EpisodeAccount] = {}
@@ -203,9 +213,18 @@ class EpisodeStatistics:
         newest = known.setdefault(label.source, label)
         known[label.source] = max(newest, label, key=lambda each: (each.stamp_unix_s, each.verdict))
 
+    def add(self, step: Step) -> None:
+        """Count the next step of an episode that has begun, see `EpisodeAccount.add`."""
+        account = self.episodes[step.episode_id]
+        before = _online(account)
+        account.add(step)
+        self._count(before, _online(account))
+
     def forget(self, episode_id: str) -> None:
         """Close the account of an episode that was announced and has no frame: it never was."""
-        self.episodes.pop(episode_id, None)
+        account = self.episodes.pop(episode_id, None)
+        if account is not None:
+            self._count(_online(account), (0, 0))
         self._early.pop(episode_id, None)
 
     @property
@@ -215,9 +234,10 @@ class EpisodeStatistics:
 
     def recount(self, episode: StoredEpisode) -> None:
         """Count an episode by what is on disk, as after a start, or when its actor died; its verdicts stay."""
-        fresh = EpisodeAccount.of(episode)
-        fresh.labels = self.begin(episode.header).labels
+        fresh, known = EpisodeAccount.of(episode), self.begin(episode.header)
+        fresh.labels = known.labels
         self.episodes[episode.header.episode_id] = fresh
+        self._count(_online(known), _online(fresh))
 
     def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:
         """Return the finished episodes of a kind."""
@@ -227,23 +247,27 @@ class EpisodeStatistics:
         """Return the finished demonstrations that succeeded and count, see `balanced`."""
         return balanced([a for a in self.ended(EpisodeKind.DEMO) if a.success], self._task_ids)
 
-    @property
-    def online_steps(self) -> int:
-        """Return the number of online actions, those of the running episode included."""
-        return sum(a.steps for a in self.accounts if a.header.kind is EpisodeKind.ONLINE)
-
     def recent_success(self, window: int) -> float:
         """Return the share of the last `window` online episodes that succeeded unaided; NaN while there are fewer.
 
         No way back counts, none of those from a start that an operator chose, which say nothing of how good the policy
         is, and none that an earlier policy drove, see `counts_above`.
         """
-        first = [a for a in self.ended(EpisodeKind.ONLINE) if not a.header.goes_back]
-        online = [a for a in first if a.header.reset is not ResetType.RETURN and a.params_version > self.counts_above]
-        online = online[-window:]
-        if len(online) < window:
+        newest = list(islice(filter(self._counts, reversed(self.accounts)), window))
+        if len(newest) < window:
             return float("nan")
-        return float(np.mean([a.success and a.alone for a in online]))
+        return float(np.mean([a.success and a.alone for a in newest]))
+
+    def _counts(self, account: EpisodeAccount) -> bool:
+        """Return whether an episode says how good the policy is."""
+        header = account.header
+        ended = header.kind is EpisodeKind.ONLINE and account.end is not None and not header.goes_back
+        return ended and header.reset is not ResetType.RETURN and account.params_version > self.counts_above
+
+    def _count(self, before: tuple[int, int], after: tuple[int, int]) -> None:
+        """Take what an account came to online for what it came to before."""
+        self.online_steps += after[0] - before[0]
+        self.online_ended += after[1] - before[1]
 
     def again(self, account: EpisodeAccount) -> bool:
         """Return whether an episode tries the same task again from where its actor's last try ended."""

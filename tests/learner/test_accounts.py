@@ -6,19 +6,23 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import DataObject, data, integers, lists, sampled_from
 
 from robot_stack.learner.update_loop import Governor
 from robot_stack.processes.memory import tree_megabytes
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.rollout.episode_runner import reset_seed
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
-from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
-from tests.learner.bench import TASK, header_of, label_of, steps_of
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
+from tests.examples import examples
+from tests.learner.bench import SPEC, TASK, header_of, label_of, steps_of
 
 P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
 
@@ -27,9 +31,9 @@ def _statistics(*episodes: tuple[str, list[Source], EndReason | None]) -> Episod
     statistics = EpisodeStatistics(10.0)
     for name, sources, end in episodes:
         kind = EpisodeKind.DEMO if "demo" in name else EpisodeKind.ONLINE
-        account = statistics.begin(header_of(name, kind))
+        statistics.begin(header_of(name, kind))
         for step in steps_of(name, sources, end):
-            account.add(step)
+            statistics.add(step)
     return statistics
 
 
@@ -79,7 +83,7 @@ def test_step_counted_before_is_not_counted_again() -> None:
     statistics = _statistics((name, [P, H, P], EndReason.TIMEOUT))
     account = statistics.begin(header_of(name))
     for step in steps_of(name, [P, H, P], EndReason.TIMEOUT):
-        account.add(step)
+        statistics.add(step)
     assert (account.steps, account.human_steps, account.end) == (3, 1, EndReason.TIMEOUT)
 
 
@@ -111,6 +115,72 @@ def test_recent_success_wants_a_full_window_and_no_help() -> None:
     assert np.isnan(statistics.recent_success(4))
     assert statistics.recent_success(2) == 0.5
     assert statistics.recent_success(3) == pytest.approx(1 / 3)
+
+
+def _stored(name: str, sources: list[Source], end: EndReason | None) -> StoredEpisode:
+    count = len(sources)
+    arrays = {
+        "source": np.array(sources, np.uint8),
+        "params_version": np.arange(count, dtype=np.int64),
+        "clipped": np.zeros(count, np.bool_),
+    }
+    return StoredEpisode(header=header_of(name, _kind(name)), spec=SPEC, end=end, arrays=arrays)
+
+
+def _kind(name: str) -> EpisodeKind:
+    return EpisodeKind.DEMO if "demo" in name else EpisodeKind.ONLINE
+
+
+def _slow_recent_success(statistics: EpisodeStatistics, window: int) -> float:
+    online = [a for a in statistics.ended(EpisodeKind.ONLINE) if a.params_version > statistics.counts_above][-window:]
+    return float(np.mean([a.success and a.alone for a in online])) if len(online) == window else float("nan")
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(data())
+def test_running_counts_are_what_counting_all_episodes_comes_to(choose: DataObject) -> None:
+    statistics = EpisodeStatistics(10.0)
+    names = [f"{number:06d}-{kind}-a" for number, kind in enumerate(("demo", *["online"] * 4))]
+    statistics.counts_above = choose.draw(sampled_from([-1, 1]))
+    for _ in range(choose.draw(integers(1, 30))):
+        name, what = choose.draw(sampled_from(names)), choose.draw(sampled_from(["steps", "disk", "label", "forget"]))
+        sources = choose.draw(lists(sampled_from([P, P, H, IDLE]), max_size=4))
+        end = choose.draw(sampled_from([None, EndReason.SUCCESS, EndReason.TIMEOUT]))
+        if what == "steps":
+            statistics.begin(header_of(name, _kind(name)))
+            for step in steps_of(name, sources, end):
+                statistics.add(step)
+        elif what == "disk":
+            statistics.recount(_stored(name, sources, end))
+        elif what == "label":
+            statistics.label(label_of(name, choose.draw(sampled_from(list(Verdict)))))
+        else:
+            statistics.forget(name)
+        online = [a for a in statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
+        assert statistics.online_steps == sum(a.steps for a in online)
+        assert statistics.online_ended == len(statistics.ended(EpisodeKind.ONLINE))
+        for window in (1, 2, 4):
+            np.testing.assert_equal(statistics.recent_success(window), _slow_recent_success(statistics, window))
+
+
+def test_what_is_asked_at_each_update_looks_at_no_more_episodes_than_it_needs() -> None:
+    looked: list[str] = []
+
+    class Looked(EpisodeHeader):
+        @property
+        def goes_back(self) -> bool:
+            looked.append(self.episode_id)
+            return False
+
+    statistics = EpisodeStatistics(10.0)
+    for number in range(50):
+        name = f"{number:06d}-online-a"
+        statistics.recount(_stored(name, [P], EndReason.SUCCESS))
+        statistics.episodes[name].header = Looked(**asdict(header_of(name)))
+    statistics.recent_success(5)
+    assert looked == [f"{number:06d}-online-a" for number in range(49, 44, -1)]
+    statistics.episodes = {}
+    assert (statistics.online_steps, statistics.online_ended) == (50, 50), "counted as they came"
 
 
 def test_statistics_may_be_read_while_they_grow() -> None:
@@ -205,9 +275,9 @@ def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
     names = [f"{number:06d}-demo-a" for number in range(6)]
     statistics = EpisodeStatistics(10.0, [TASK, "out"])
     for name in names:
-        account = statistics.begin(header_of(name, EpisodeKind.DEMO))
+        statistics.begin(header_of(name, EpisodeKind.DEMO))
         for step in steps_of(name, [H], EndReason.SUCCESS):
-            account.add(step)
+            statistics.add(step)
     assert [a.header.episode_id for a in statistics.demos()] == names[:1]
     _back(statistics.episodes[names[4]])
     assert [a.header.episode_id for a in statistics.demos()] == [names[0], names[1], names[4]]

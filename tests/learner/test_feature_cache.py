@@ -217,7 +217,7 @@ def test_account_from_disk_is_that_of_its_steps(bench: Bench) -> None:
         statistics = EpisodeStatistics(SPEC.rate_hz)
         account = statistics.begin(header_of(name))
         for step in steps_of(name, sources, EndReason.FAILURE if number else None):
-            account.add(step)
+            statistics.add(step)
         found = EpisodeAccount.of(bench.store.read(name, images=False))
         assert repr(found.row(10.0, "a")) == repr(account.row(10.0, "a"))  # a NaN equals none, not even itself
         assert found._source == account._source

@@ -104,7 +104,7 @@ class Asked:
             seen = replace(seen, proprio=np.zeros(self.spec.proprio_size, np.float32))
             step = Step(episode_id=name, index=t, observation=seen, action=action, end=end if last else None)
             self.replay.add_step(step)
-            self.statistics.episodes[name].add(step)
+            self.statistics.add(step)
         if said is not None:
             label = Label(episode_id=name, verdict=said, source=LabelSource.OPERATOR, stamp_unix_s=1.0)
             self.replay.add_label(label)

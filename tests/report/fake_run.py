@@ -132,7 +132,7 @@ def _episode(
     account = statistics.begin(header)
     steps = list(_steps(spec, name, play, kind, rng))
     for step in steps:
-        account.add(step)
+        statistics.add(step)
     for label in _labels(name, play, number):
         statistics.label(label)
         store.append_label(label)

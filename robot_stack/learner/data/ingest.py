@@ -140,7 +140,7 @@ class Ingest:
             proprio = np.stack([step.observation.proprio for step in mine])
             self._featurise(episode_id, images, proprio, mine[0].index)
             for step in mine:  # only now: an account that has ended says that all its frames can be scored
-                account.add(step)
+                self._statistics.add(step)
             self._scorer.score_live(episode_id)
             if mine[-1].end is not None:
                 self._finish(episode_id)

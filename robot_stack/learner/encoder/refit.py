@@ -159,7 +159,7 @@ class TrunkRefitter:
             raise self._failure
         if self.ready or self.runs:
             return
-        online = len(self._parts.statistics.ended(EpisodeKind.ONLINE))
+        online = self._parts.statistics.online_ended
         if online < self._retry_at or not any(self._fitted_at < count <= online for count in self._at):
             return
         self._thread = threading.Thread(target=self._fit, args=(self._job(online),), name="encoder", daemon=True)

@@ -113,7 +113,7 @@ class Refitter:
         self._monitor.consider()
         if self.runs:
             return
-        online = len(self._statistics.ended(EpisodeKind.ONLINE))
+        online = self._statistics.online_ended
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
         if online < self._retry_at or not (due or self._monitor.lost):
             return
