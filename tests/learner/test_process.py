@@ -18,8 +18,8 @@ from robot_stack.transport.roster import Roster
 from robot_stack.types.errors import ResumeError, StoreError
 
 FAILURES = dict(
-    cannot_resume=(False, ResumeError("no")), fails_before=(False, StoreError("no")), fails_then=(True, StoreError("no")),
-    crashes_before=(False, KeyError("no")),
+    cannot_resume=(False, ResumeError("no")), fails_before=(False, StoreError("no")),
+    crashes_before=(False, KeyError("no")), fails_then=(True, StoreError("no")),
 )
 __name__ = "robot_stack.of_the_test"
 
