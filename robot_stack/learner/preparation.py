@@ -275,7 +275,6 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: RestoredData, rescor
         parts.metrics.log(AlarmRow(version=version, alarm=alarm.kind, words=alarm.words, episodes=list(alarm.episodes)))
 
     task = parts.resolved.task
-    before = of_kind(read_rows(RunPaths(parts.folder).metrics).rows, AlarmRow)
     shaping = ShapingScores(
         recorded.replay,
         parts.scorer,
@@ -284,7 +283,7 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: RestoredData, rescor
         rescorer,
         alarms=parts.settings.reward.alarms,
         log=report,
-        lost=rescorer is not None and any(row.version == rescorer.version for row in before),
+        lost=rescorer is not None and rescorer.version in _distrusted(parts),
     )
     monitor = RewardMonitor(
         parts.settings.reward.alarms,
@@ -311,6 +310,11 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: RestoredData, rescor
         source=lambda name: parts.store.read(name, only=()).arrays["source"],
     )
     return RewardParts(monitor=monitor, refitter=refitter, shaping=shaping)
+
+
+def _distrusted(parts: RunParts) -> set[str]:
+    """Return the versions of reward models in which an alarm has ended trust, in this life of the learner or before."""
+    return {row.version for row in of_kind(read_rows(RunPaths(parts.folder).metrics).rows, AlarmRow)}
 
 
 def _preferences(path: Path) -> list[Preference]:
@@ -432,8 +436,9 @@ def fit_or_restore(
         else:
             learner.loop.publisher.go_on_without_checkpoint()
         return
-    trusted = checkpoint["reward_trusted"]
-    refitter.load(live_version(checkpoint), checkpoint["refitted_at"], trusted=trusted)
+    version = live_version(checkpoint)
+    trusted = checkpoint["reward_trusted"] and version not in _distrusted(parts)  # an alarm may have come after it
+    refitter.load(version, checkpoint["refitted_at"], trusted=trusted)
     learner.loop.restore(checkpoint)
 
 

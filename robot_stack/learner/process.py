@@ -23,7 +23,7 @@ from robot_stack.learner.distributed import follow, join
 from robot_stack.learner.host_memory import keep_freed_memory
 from robot_stack.learner.training import Training
 from robot_stack.runs.metrics import usual_wandb_mode
-from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
+from robot_stack.types.errors import MISCONFIGURED, UNPREPARED, ConfigError, ResumeError, StackError
 from robot_stack.workcell.thread_watch import ThreadWatch
 
 LEAVE_S = 30.0
@@ -55,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     threads = ThreadWatch()
     keep_freed_memory()
+    training: Training | None = None
     try:
         resolved = load_resolved(options.run)
         ranks = join()
@@ -71,12 +72,14 @@ def main(arguments: list[str] | None = None) -> int:
                     break
         finally:
             training.close()
-    except StackError as error:
-        print(f"learner: {error}", file=sys.stderr, flush=True)
-        return MISCONFIGURED if isinstance(error, ConfigError) else 1
-    except Exception:
-        traceback.print_exc()
-        return 1
+    except Exception as error:
+        if not isinstance(error, StackError):
+            traceback.print_exc()
+        else:
+            print(f"learner: {error}", file=sys.stderr, flush=True)
+        if isinstance(error, ConfigError | ResumeError):  # what cannot be gone on with now cannot be later
+            return MISCONFIGURED
+        return 1 if training is not None and training.has_trained else UNPREPARED
     return 0 if threads.failure is None else 1
 
 

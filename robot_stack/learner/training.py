@@ -72,6 +72,8 @@ class Training:
             status=self.parts.status.status,
         )
         self.parts.status.watched = [self.backend, self.parts.checkpoints, self.parts.restorer]
+        self.has_trained = False
+        """Whether online training has begun, or gone on, since this start."""
         self.finished_s = float("inf")
         """When the run came to its end, by the monotonic clock."""
         self._distributed = DistributedLearner(ranks, self.parts.settings.config.batch_size)
@@ -121,6 +123,7 @@ class Training:
                 return
             if stop.is_set():
                 return
+            self.has_trained = True
             again = train_online(self.parts, self.backend, learner, stop)
             if again:
                 self._take_encoder(learner)

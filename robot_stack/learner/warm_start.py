@@ -221,9 +221,12 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
         shutil.rmtree(draft.root, ignore_errors=True)
         copied = start_store(draft.root, view)
         for episode_id in view.episodes:
-            header, _ = read_header(view.path(episode_id))
-            kind = KINDS.get(header.kind)
             name = PREFIX + episode_id
+            try:
+                kind = KINDS.get(read_header(view.path(episode_id))[0].kind)
+            except StoreError as error:
+                copied.left_out[episode_id] = str(error)
+                continue
             if kind is not None and not store.episode(name).exists():
                 copied.copy(view, episode_id, name=name, kind=kind)
         copied.carry(view, {name: Kept(name=PREFIX + name) for name in view.episodes})

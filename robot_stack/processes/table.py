@@ -13,7 +13,7 @@ from robot_stack.config.environment import KEY
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import IMAGES_FILE, PROFILE_VARIABLE
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import MISCONFIGURED, ConfigError
+from robot_stack.types.errors import MISCONFIGURED, UNPREPARED, ConfigError
 
 """The resolved run inside its folder."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -22,7 +22,7 @@ TOOLS = ("bring_up", "command_recorder", "console")
 """Nodes that only look on."""
 RESPAWN_DELAY_S = 0.5
 RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
-"""A process that fails this often, each time sooner than this, will not get better."""
+"""A process that fails this often, each time sooner than this or before it came to its work, will not get better."""
 
 
 SESSION_GRACE_S = 8.0
@@ -83,7 +83,8 @@ class Restarts:
     def after(self, exit_code: int, ran_s: float) -> After:
         """Return what follows an end with `exit_code`, negative for a signal, `ran_s` after the start."""
         if self._spec.respawn and exit_code not in (0, MISCONFIGURED):
-            self._rapid_failures = self._rapid_failures + 1 if ran_s < RAPID_S else 0
+            rapid = ran_s < RAPID_S or exit_code == UNPREPARED
+            self._rapid_failures = self._rapid_failures + 1 if rapid else 0
             if self._rapid_failures < MAX_RAPID_FAILURES:
                 return After.RESPAWN
             return After.NOTHING if self._spec.window else After.END_RUN

@@ -5,6 +5,8 @@ from __future__ import annotations
 MISCONFIGURED = 2
 """Exit code of a process that was given what it cannot use, as of a wrong command line: started again it would end so
 again."""
+UNPREPARED = 3
+"""Exit code of a process that failed before it came to its work, however long it took until then."""
 
 
 class StackError(Exception):

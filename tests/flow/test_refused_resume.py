@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.learner import process as learner
+from robot_stack.types.errors import MISCONFIGURED, UNPREPARED
 from tests.flow.flow_rig import Finished, stored, write_run
 
 
@@ -38,7 +39,7 @@ def test_folder_of_another_spec_is_refused_by_the_field(
     (other / "store").symlink_to(finished.folder / "store")
     code = _learn(other)
     said = capfd.readouterr().err
-    assert code == 1
+    assert code == UNPREPARED
     assert field in said
     assert "another run" in said
     assert stored(finished.folder).keys() == before
@@ -50,7 +51,7 @@ def test_folder_of_another_task_is_refused(finished: Finished, capfd: pytest.Cap
     text = (other / "run.yaml").read_text()
     (other / "run.yaml").write_text(text.replace("name: peg_insert", "name: peg_turn"))
     (other / "store").symlink_to(finished.folder / "store")
-    assert _learn(other) == 1
+    assert _learn(other) == UNPREPARED
     assert "task is 'peg_insert', must be 'peg_turn'" in capfd.readouterr().err
 
 
@@ -61,7 +62,7 @@ def test_checkpoint_of_a_reward_model_that_is_gone_is_refused_by_name(
     shutil.copytree(finished.folder, folder)
     (model,) = folder.glob("progress_*.safetensors")
     model.unlink()
-    assert _learn(folder) == 1
+    assert _learn(folder) == MISCONFIGURED
     assert model.name in capfd.readouterr().err
 
 

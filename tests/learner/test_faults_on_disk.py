@@ -14,13 +14,13 @@ import pytest
 
 from benchmarks.tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.checkpoint import CheckpointFolder, load_whole, pack
+from robot_stack.learner.checkpoint import CheckpointFolder, live_version, load_whole, pack
 from robot_stack.learner.fitting import Stopped
 from robot_stack.learner.publishing import VERSIONS_PER_LIFE
 from robot_stack.learner.training import Training
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.runs.metrics import read_rows
-from robot_stack.runs.rows import CheckpointFailedRow, FitRow, LostRow, of_kind
+from robot_stack.runs.metrics import MetricsLog, read_rows
+from robot_stack.runs.rows import AlarmRow, CheckpointFailedRow, FitRow, LostRow, of_kind
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason
@@ -195,6 +195,22 @@ def test_checkpoint_of_another_trunk_is_refused(folder: Path) -> None:
     with pytest.raises(ResumeError, match=r"trunk of the checkpoint is '\w+', must be"):
         _start(folder, "seed=5")
     assert not (folder / "features").exists()
+
+
+def test_reward_model_that_an_alarm_ended_after_the_checkpoint_is_not_trusted_again(folder: Path) -> None:
+    (newest,) = (folder / "checkpoints").glob("step_*40.pt")
+    state = load_whole(newest)
+    newest.write_bytes(pack({**state, "reward_trusted": True}, success=state["success"]))
+    metrics = MetricsLog(folder / "metrics.jsonl")
+    metrics.log(AlarmRow(version=live_version(state), alarm="false_claims"))
+    metrics.close()
+    run = _start(folder)
+    try:
+        assert run.learner is not None
+        assert run.learner.reward.monitor.lost
+        assert not run.training.parts.scorer.trusted
+    finally:
+        run.close()
 
 
 def test_torn_rows_of_metrics_stop_nobody(folder: Path) -> None:

@@ -7,17 +7,25 @@ import sys
 
 import pytest
 
+from robot_stack.types.errors import MISCONFIGURED, UNPREPARED
+
 pytestmark = pytest.mark.long
 
 CODE = """
 import sys, threading, time, types
 from robot_stack.learner import process
 from robot_stack.transport.roster import Roster
+from robot_stack.types.errors import ResumeError, StoreError
 
+FAILURES = dict(
+    cannot_resume=(False, ResumeError("no")), fails_before=(False, StoreError("no")),
+    crashes_before=(False, KeyError("no")), fails_then=(True, StoreError("no")),
+)
 __name__ = "robot_stack.of_the_test"
 
 class Training:
     finished_s = float("inf")
+    has_trained = False
     def __init__(self, *_, **__):
         self.backend = types.SimpleNamespace(roster=process_roster())
     def serve(self, address): pass
@@ -28,6 +36,9 @@ class Training:
             return
         if "{how}" == "fails":
             threading.Thread(target=lambda: 1 / 0, daemon=True).start()
+        elif "{how}" in FAILURES:
+            self.has_trained, error = FAILURES["{how}"]
+            raise error
         else:
             stop.set()
         assert stop.wait(20)
@@ -68,6 +79,15 @@ def test_a_learner_of_which_a_thread_fails_closes_and_leaves_as_failed():
     code, printed, _, said = outcome("fails")
     assert (code, printed) == (1, ["closed"]), said
     assert "ZeroDivisionError" in said
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [("cannot_resume", MISCONFIGURED), ("fails_before", UNPREPARED), ("crashes_before", UNPREPARED), ("fails_then", 1)],
+)
+def test_how_a_learner_fails_is_told_by_its_exit_code(how: str, wanted: int):
+    code, printed, _, said = outcome(how)
+    assert (code, printed) == (wanted, ["closed"]), said
 
 
 def test_a_learner_that_is_stopped_has_not_failed():

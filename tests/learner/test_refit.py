@@ -555,6 +555,20 @@ def test_restart_without_trust_goes_on_without_it(bench: Bench, tmp_path: Path) 
         again.close()
 
 
+def test_after_a_restart_the_model_is_judged_by_the_episodes_whose_verdict_was_still_to_come(bench: Bench) -> None:
+    _demos(bench)
+    _refitter(bench).fit()
+    _train_online(bench, 5)
+    bench.statistics.label(label_of("000013-online-a", Verdict.FAILURE))
+    again = _refitter(bench)
+    again.load(bench.scorer.version, 0, trusted=True)
+    online = [f"{number:06d}-online-a" for number in range(10, 15)]
+    assert [name in again._monitor._seen for name in online] == [True, True, True, True, False]
+    bench.statistics.label(label_of("000014-online-a", Verdict.FAILURE))
+    again.maybe_start()
+    assert online[-1] in again._monitor._seen
+
+
 def test_a_fit_knows_the_stages_of_successes_whose_every_stage_is_marked(bench: Bench) -> None:
     def mark(name: str, stage: int, frame: int, source: LabelSource = LabelSource.OPERATOR) -> StageMark:
         return StageMark(episode_id=name, stage=stage, frame=frame, source=source, stamp_unix_s=1.0)

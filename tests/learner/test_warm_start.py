@@ -308,15 +308,18 @@ def test_episodes_of_another_task_are_refused(monday: Path, tmp_path: Path) -> N
         prepare_start(resolved, folder)
 
 
-def test_a_broken_episode_is_left_behind(monday: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["executed/c*", "zarr.json"])  # an array, and the header
+def test_a_broken_episode_is_left_behind_by_name(
+    monday: Path, tmp_path: Path, part: str, caplog: pytest.LogCaptureFixture
+) -> None:
     damaged, folder = tmp_path / "damaged", tmp_path / "run"
     shutil.copytree(monday, damaged)
-    chunk = next((RunPaths(damaged).store.episode(ONLINE) / "executed").glob("c*"))
-    chunk.write_bytes(b"")
+    next(RunPaths(damaged).store.episode(ONLINE).glob(part)).write_bytes(b"")
     resolved = write_run(folder, f"start_from.run={damaged}")
     prepare_start(resolved, folder)
     with EpisodeStore(RunPaths(folder).store.root, resolved.spec(), resolved.task.name) as store:
         assert store.episodes == TAKEN[:2]
+    assert f"episode {ONLINE} is left behind: " in caplog.text
 
 
 def test_another_process_that_writes_to_the_run_is_named(monday: Path, tmp_path: Path) -> None:

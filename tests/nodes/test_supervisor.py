@@ -13,7 +13,7 @@ import pytest
 
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import MAX_RAPID_FAILURES, After, ProcessSpec, Restarts
-from robot_stack.types.errors import MISCONFIGURED
+from robot_stack.types.errors import MISCONFIGURED, UNPREPARED
 from tests.nodes.cell_rig import wait_until
 
 
@@ -157,6 +157,12 @@ def gone(pid: int) -> bool:
 )
 def test_the_table_decides_what_follows_an_end(required, respawn, code, then):
     assert Restarts(ProcessSpec(name="x", argv=(), required=required, respawn=respawn)).after(code, 60.0) is then
+
+
+def test_process_that_never_comes_to_its_work_is_given_up_however_long_it_takes():
+    rule = Restarts(ProcessSpec(name="learner", argv=(), respawn=True))
+    then = [rule.after(UNPREPARED, 300.0) for _ in range(MAX_RAPID_FAILURES)]
+    assert then == [After.RESPAWN] * (MAX_RAPID_FAILURES - 1) + [After.END_RUN]
 
 
 def test_starting_is_not_done_by_the_constructor(tmp_path):

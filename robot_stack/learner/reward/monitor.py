@@ -102,8 +102,9 @@ class ShapingScores:
         """Hold the large model's scores against what operators have said since; True if that ended trust in it."""
         for number, account in enumerate(accounts):
             name = account.header.episode_id
-            settled = number < len(accounts) - JUDGED_AFTER or LabelSource.OPERATOR in account.verdicts
-            if name in self._seen or name not in rescorer.progress or not settled or not _tells(account):
+            if name in self._seen or name not in rescorer.progress or not is_judged(accounts, number):
+                continue
+            if not _tells(account):
                 continue
             self._seen.add(name)
             success = account.success or (False if account.judged else None)
@@ -121,6 +122,11 @@ class ShapingScores:
         rescorer.give_up()
         if self._replay.score_version == rescorer.version:
             self._replay.activate_scores(self._scorer.version if self._live_trusted else None)
+
+
+def is_judged(accounts: Sequence[EpisodeAccount], number: int) -> bool:
+    """Return whether an operator's verdict on that one of the accounts is here, or will not come any more."""
+    return number < len(accounts) - JUDGED_AFTER or LabelSource.OPERATOR in accounts[number].verdicts
 
 
 def _tells(account: EpisodeAccount) -> bool:
@@ -214,12 +220,11 @@ class RewardMonitor:
             return False
         online = [a for a in self._statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
         for number, account in enumerate(online):
-            old = number < len(online) - JUDGED_AFTER or LabelSource.OPERATOR in account.verdicts
             name = account.header.episode_id
             if (
                 account.end is None
                 or name in self._seen
-                or not old
+                or not is_judged(online, number)
                 or not account.steps
                 or not self._scorer.holds(name)
             ):

@@ -22,7 +22,7 @@ from robot_stack.learner.data.training_data import distance_progress, proprio_co
 from robot_stack.learner.elsewhere import STOP_S
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.reward.fit_job import Fit, FitJob, TaskToFit, fit_elsewhere
-from robot_stack.learner.reward.monitor import RewardMonitor
+from robot_stack.learner.reward.monitor import RewardMonitor, is_judged
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
@@ -326,13 +326,18 @@ class Refitter:
     def load(self, version: str, completed_at: int, *, trusted: bool) -> None:
         """Load the model that was active at the checkpoint, and its scores of all episodes, most of them from disk.
 
+        It is judged by the episodes whose verdict is still to come, too.
+
         Raises:
             ResumeError: If its weights are gone.
         """
         path = RunPaths(self._folder).reward(version)
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
-        self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), self._known())
+        known, online = self._known(), [a for a in self._statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
+        unjudged = {a.header.episode_id for number, a in enumerate(online) if not is_judged(online, number)}
+        known = known._replace(ended=known.ended - unjudged)
+        self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), known)
         if not trusted:
             self._monitor.lose()
         self._fitted_at = self.completed_at = completed_at
