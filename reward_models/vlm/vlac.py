@@ -30,7 +30,7 @@ from reward_models.vlm.reading import (
 from reward_models.vlm.wording import Wording
 from robot_stack.types.errors import RewardError
 
-CODE = "vlac 1"
+CODE = "vlac 2"
 SIDE_PX = 448
 ALTERNATIVES = 10
 """Per token, for soft decoding."""
@@ -178,7 +178,9 @@ class Vlac(LargeModel):
         for k, index in enumerate(shown):
             image = album.image(task.reference[index], self._settings.view)
             words = self._wordings["reference"]
-            parts += words.fill(image=image, percent=str(100 * k // (len(shown) - 1)), number=str(k + 1)).user
+            parts += words.fill(
+                image=image, percent=str(100 * index // (len(task.reference) - 1)), number=str(k + 1)
+            ).user
             parts.append("\n")
         return parts
 
