@@ -13,7 +13,16 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, Score, clip_score, pair_score
+from reward_models.interface import (
+    Capabilities,
+    ClipQuery,
+    Frame,
+    Instruction,
+    PairQuery,
+    Score,
+    clip_score,
+    pair_score,
+)
 from reward_models.vlm.config import VlacSettings
 from reward_models.vlm.images import Album, square
 from reward_models.vlm.model import LargeModel, ask, identify
@@ -89,6 +98,10 @@ class Vlac(LargeModel):
         self._settings = settings
         self._wordings = wordings
 
+    def shown_for_progress(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Return the first and the last frame of a clip, which are compared."""
+        return frames[0], frames[-1]
+
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
         """Score pairs of frames with *remaining* semantics, in [-1, 1]."""
         return self._compare(queries, self._read_pair, pair_score)
@@ -100,10 +113,10 @@ class Vlac(LargeModel):
         """
         if not self._settings.think:
             return super().score_progress(queries)
-        pairs = [
-            PairQuery(instruction=q.instruction, before=q.frames[0], after=q.frames[-1], start=q.frames[0])
-            for q in queries
-        ]
+        pairs = []
+        for query in queries:
+            first, last = self.shown_for_progress(query.frames)
+            pairs.append(PairQuery(instruction=query.instruction, before=first, after=last, start=first))
         return self._compare(pairs, lambda answer: second_progress(answer.text), clip_score)
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
