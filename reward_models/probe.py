@@ -15,7 +15,7 @@ import numpy as np
 
 from reward_models.evaluate.judge import ask_pairs, said_along
 from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery, RewardModel, Score, Unsupported
-from reward_models.potential import ENOUGH_READ, knows_phi
+from reward_models.potential import ENOUGH_READ, knows_phi, questions
 from robot_stack.types.errors import RewardError
 from robot_stack.types.finding import Finding, Level
 
@@ -115,8 +115,8 @@ def probe(model: RewardModel, task: Instruction, demo: Sequence[Frame]) -> Probe
     watched, clips = _Watched(model), known_clips(demo)
     say = _pairs_along if not knows_phi(model.capabilities) and not model.capabilities.done else said_along
     begun = time.perf_counter()
-    say(watched, task, clips["finished"][:2])
-    alone_s = (time.perf_counter() - begun) / watched.asked
+    _ask_one(watched, task, clips["finished"][:2])
+    alone_s = time.perf_counter() - begun
     asked, begun = watched.asked, time.perf_counter()
     said = {name: say(watched, task, frames) for name, frames in clips.items()}
     each_s = (time.perf_counter() - begun) / (watched.asked - asked)
@@ -130,6 +130,18 @@ def probe(model: RewardModel, task: Instruction, demo: Sequence[Frame]) -> Probe
         alone_s=alone_s,
         each_s=each_s,
     )
+
+
+def _ask_one(model: RewardModel, task: Instruction, frames: tuple[Frame, ...]) -> None:
+    """Ask a single one of the questions that are asked about the clips."""
+    parts = questions(frames, task, model.capabilities).parts()
+    start, after = frames
+    of_pair = PairQuery(instruction=task, start=start, before=start, after=after)
+    kind, query = (parts[0][1], parts[0][2][-1]) if parts else ("pair", of_pair)
+    asks: dict[str, Callable[[Any], list[Score]]] = {
+        "pair": model.score_pairs, "progress": model.score_progress, "done": model.score_done,
+    }  # fmt: skip
+    asks[kind]([query])
 
 
 def _pairs_along(model: RewardModel, task: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:

@@ -46,8 +46,9 @@ class Guarded:
         return self._asked(self._model.score_pairs, queries, lambda query: (query.start, query.before, query.after))
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """Score the progress of the clips whose last frame can be seen."""
-        return self._asked(self._model.score_progress, queries, lambda query: query.frames[-1:])
+        """Score the progress of the clips of which all that the model is shown can be seen."""
+        shown = getattr(self._model, "shown_for_progress", lambda frames: frames[-1:])
+        return self._asked(self._model.score_progress, queries, lambda query: shown(query.frames))
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
         """Score the clips whose last frame can be seen for done."""
@@ -64,12 +65,14 @@ class Guarded:
     def _unfit(self, task: Instruction, frames: Sequence[Frame]) -> str:
         """Return why these frames cannot be asked about, "" if they can."""
         views = self.capabilities.views
+        known = [shown for shown in (*task.reference[:1], task.goal) if shown is not None]
         for frame in frames:
             for view in views or sorted(frame.images):
                 if view in frame.images and is_black(frame.images[view]):
                     return f"view {view} is black"
-        pair = swapped(frames[-1], [shown for shown in (*task.reference[:1], task.goal) if shown is not None])
-        return f"views {pair[0]} and {pair[1]} are swapped" if pair else ""
+            if pair := swapped(frame, known, views):
+                return f"views {pair[0]} and {pair[1]} are swapped"
+        return ""
 
 
 def is_black(image: np.ndarray) -> bool:
@@ -77,12 +80,15 @@ def is_black(image: np.ndarray) -> bool:
     return bool(np.percentile(image, 99) < BLACK)
 
 
-def swapped(frame: Frame, known: Sequence[Frame]) -> tuple[str, str] | None:
+def swapped(frame: Frame, known: Sequence[Frame], views: Sequence[str]) -> tuple[str, str] | None:
     """Return two views of a frame that show what the other one shows in frames that are known to be right, or None.
 
-    Only what is clear is called so: each of the known frames has to say it.
+    Only what is clear is called so: each of the known frames has to say it. One of the two is among `views`, if there
+    are any.
     """
     for one, other in itertools.combinations(sorted(frame.images), 2):
+        if views and one not in views and other not in views:
+            continue
         a, b = frame.images[one], frame.images[other]
         both = [shown for shown in known if one in shown.images and other in shown.images]
         if both and all(_crossed(a, b, shown.images[one], shown.images[other]) for shown in both):

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from reward_models.interface import Capabilities, ClipQuery, PairQuery, Score, clip_score, pair_score
+from reward_models.interface import Capabilities, ClipQuery, Frame, PairQuery, Score, clip_score, pair_score
 from reward_models.vlm.config import LrmSettings
 from reward_models.vlm.images import Album, within
 from reward_models.vlm.model import LargeModel, ask, identify
@@ -92,6 +92,10 @@ class Lrm(LargeModel):
         self._resize = within(min_pixels=MIN_PIXELS, max_pixels=settings.max_pixels, multiple_px=PATCH_PX)
         self._wordings = wordings
 
+    def shown_for_progress(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Return the first and the last frame of a clip, which are compared."""
+        return frames[0], frames[-1]
+
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
         """Score pairs by sign: 1 if the second image is further, -1 if the first is; it cannot be decoded."""
         if "contrastive" not in self._asked:
@@ -116,7 +120,7 @@ class Lrm(LargeModel):
         album = Album(self._resize)
         prompts = []
         for query in queries:
-            task, first, last = query.instruction, query.frames[0], query.frames[-1]
+            task, (first, last) = query.instruction, self.shown_for_progress(query.frames)
             self.capabilities.check(task, (first, last))
             start, image = album.image(first, self._view), album.image(last, self._view)
             if task.goal is None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from reward_models.interface import Capabilities, ClipQuery, PairQuery, Score, Unsupported
+from reward_models.interface import Capabilities, ClipQuery, Frame, PairQuery, Score, Unsupported
 from reward_models.vlm.prompt import Answer, Backend, BreakerState, Prompt
 from reward_models.vlm.wording import Wording
 
@@ -34,6 +34,10 @@ class LargeModel:
         """Return the worst state among the backends' breakers; "closed" is normal work."""
         states = [backend.breaker for backend in self._backends]
         return next((state for state in ("open", "half-open") if state in states), "closed")
+
+    def shown_for_progress(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Return the frames of a clip that a question about its progress shows: the last, unless a family says."""
+        return frames[-1:]
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
         """Raise `Unsupported`: a family that scores pairs overrides this."""

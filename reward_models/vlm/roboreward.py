@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from reward_models.absolute import between
-from reward_models.interface import Capabilities, ClipQuery, Score, clip_score
+from reward_models.interface import Capabilities, ClipQuery, Frame, Score, clip_score
 from reward_models.progress.clips import prefix_indices
 from reward_models.vlm.config import RoboRewardSettings
 from reward_models.vlm.images import Album, within
@@ -59,6 +59,10 @@ class RoboReward(LargeModel):
         self._settings = settings
         self._wording = wordings["progress"]
 
+    def shown_for_progress(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Return the frames of a clip that are shown, evenly spread."""
+        return tuple(frames[index] for index in spread(len(frames), self._settings.frames))
+
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
         """Score the progress of each clip as one of 0, 1/4, 1/2, 3/4 and 1."""
         album = Album(within(min_pixels=MIN_PIXELS, max_pixels=self._settings.max_pixels, multiple_px=PATCH_PX))
@@ -66,8 +70,8 @@ class RoboReward(LargeModel):
         for query in queries:
             self.capabilities.check(query.instruction, query.frames)
             shown: list[Part] = []
-            for index in spread(len(query.frames), self._settings.frames):
-                shown += [album.image(query.frames[index], self._settings.view), "\n"]
+            for frame in self.shown_for_progress(query.frames):
+                shown += [album.image(frame, self._settings.view), "\n"]
             prompts.append(self._wording.fill(task=query.instruction.text, frames=shown))
         return ask(self._backend, prompts, lambda a: read_step(a.text), clip_score, max_tokens=LONGEST_ANSWER)
 

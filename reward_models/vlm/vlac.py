@@ -13,7 +13,16 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, Score, clip_score, pair_score
+from reward_models.interface import (
+    Capabilities,
+    ClipQuery,
+    Frame,
+    Instruction,
+    PairQuery,
+    Score,
+    clip_score,
+    pair_score,
+)
 from reward_models.vlm.config import VlacSettings
 from reward_models.vlm.images import Album, square
 from reward_models.vlm.model import LargeModel, ask, identify
@@ -30,7 +39,7 @@ from reward_models.vlm.reading import (
 from reward_models.vlm.wording import Wording
 from robot_stack.types.errors import RewardError
 
-CODE = "vlac 1"
+CODE = "vlac 2"
 SIDE_PX = 448
 ALTERNATIVES = 10
 """Per token, for soft decoding."""
@@ -89,6 +98,10 @@ class Vlac(LargeModel):
         self._settings = settings
         self._wordings = wordings
 
+    def shown_for_progress(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Return the first and the last frame of a clip, which are compared."""
+        return frames[0], frames[-1]
+
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
         """Score pairs of frames with *remaining* semantics, in [-1, 1]."""
         return self._compare(queries, self._read_pair, pair_score)
@@ -100,10 +113,10 @@ class Vlac(LargeModel):
         """
         if not self._settings.think:
             return super().score_progress(queries)
-        pairs = [
-            PairQuery(instruction=q.instruction, before=q.frames[0], after=q.frames[-1], start=q.frames[0])
-            for q in queries
-        ]
+        pairs = []
+        for query in queries:
+            first, last = self.shown_for_progress(query.frames)
+            pairs.append(PairQuery(instruction=query.instruction, before=first, after=last, start=first))
         return self._compare(pairs, lambda answer: second_progress(answer.text), clip_score)
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
@@ -178,7 +191,9 @@ class Vlac(LargeModel):
         for k, index in enumerate(shown):
             image = album.image(task.reference[index], self._settings.view)
             words = self._wordings["reference"]
-            parts += words.fill(image=image, percent=str(100 * k // (len(shown) - 1)), number=str(k + 1)).user
+            parts += words.fill(
+                image=image, percent=str(100 * index // (len(task.reference) - 1)), number=str(k + 1)
+            ).user
             parts.append("\n")
         return parts
 

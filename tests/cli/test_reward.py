@@ -17,10 +17,11 @@ from robot_stack.cli.main import main
 from robot_stack.cli.reward import PER_ROW
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward import evaluation as reward_evaluation
-from robot_stack.learner.reward import generalisation
+from robot_stack.learner.reward import generalisation, labelled
 from robot_stack.learner.reward import probing as reward_probing
 from robot_stack.learner.reward import synthetic as generated
 from robot_stack.runs.paths import RunPaths
+from robot_stack.types.event import Verdict
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
 from tests.report.fake_run import VERSION, write_run
@@ -334,14 +335,20 @@ def test_probe_of_what_cannot_be_asked_says_why(
     assert words in " ".join(capsys.readouterr().err.split())
 
 
-def test_probe_of_a_run_takes_its_demonstrations(
-    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_probe_of_a_run_takes_its_demonstrations_and_reads_no_more(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened: list[str] = []
+    reading = labelled.read_episode
+    monkeypatch.setattr(labelled, "read_episode", lambda path: opened.append(path.stem) or reading(path))
     with Server(says("<score>+0%</score>")) as server:
         settings = settings_file(tmp_path, server)
         assert main(["reward", "probe", "grm", "--settings", str(settings), "--run", str(run_folder)]) == 1
         assert server.bodies
     assert "the finished clip goes from" in capsys.readouterr().out
+    stored = sorted(path.stem for path in labelled.store_of(run_folder).episodes.iterdir())
+    labels = labelled.labels_of(run_folder)
+    assert opened == [name for name in stored if labels.get(name) is Verdict.SUCCESS][:2]
 
 
 @pytest.mark.long

@@ -332,16 +332,19 @@ def test_an_evaluation_judges_the_very_potential_that_a_run_shapes_by(rig: Rig, 
     assert np.abs(judged.phi - by_steps_alone).mean() > 0.05
 
 
-def test_scores_that_were_fused_otherwise_are_of_another_version(rig: Rig, tmp_path: Path) -> None:
+def test_scores_that_were_asked_for_or_fused_otherwise_are_of_another_version(rig: Rig, tmp_path: Path) -> None:
     rig.episode("000010-online-a")
-    demo, versions = rig.bench.store.read("000010-online-a"), []
-    for fusion in ("gated", "mean", "gated"):
+    rig.episode("000011-online-a", 20)
+    versions = []
+    for demo, fusion, every in (("10", "gated", 5), ("10", "mean", 5), ("11", "gated", 5), ("10", "gated", 4)) * 2:
         place = "{server: {url: 'http://127.0.0.1:1/v1', model: any}, fusion: " + fusion + "}"
-        resolved = load_run("peg_insert", ["run.reward.rescore={name: grm, settings: " + place + "}"])
-        settings = learning_settings(resolved).rescore
-        made = make_rescorer(tmp_path, resolved, settings, demo, read=rig.bench.store.read, deliver=rig._take)
+        choice = f"{{name: grm, every: {every}, settings: {place}}}"
+        resolved = load_run("peg_insert", [f"run.reward.rescore={choice}"])
+        settings, shown = learning_settings(resolved).rescore, rig.bench.store.read(f"0000{demo}-online-a")
+        made = make_rescorer(tmp_path, resolved, settings, shown, read=rig.bench.store.read, deliver=rig._take)
         versions.append(made.version)
-    assert versions[0] == versions[2] != versions[1]
+    assert versions[:4] == versions[4:]
+    assert len(set(versions)) == 4
 
 
 @pytest.mark.parametrize(

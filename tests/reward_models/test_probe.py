@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from reward_models.interface import Capabilities, PairQuery, Score
+from reward_models.interface import Capabilities, ClipQuery, PairQuery, Score, clip_score, pair_score
 from reward_models.probe import SHOWN, known_clips, probe
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError
@@ -121,6 +122,35 @@ def test_a_model_in_this_process_is_probed_as_well() -> None:
     assert probe(Watermark(read), shown.instruction, shown.frames).sensible
     assert not probe(Watermark(lambda query: min(1.0, len(query.frames) / 7)), shown.instruction, shown.frames).sensible
     assert not probe(Watermark(lambda query: 1 - read(query)), shown.instruction, shown.frames).sensible
+
+
+class Slow(Watermark):
+    """Answers each call after 0.2 s, however many questions are in it."""
+
+    def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
+        time.sleep(0.2)
+        return [pair_score(0.1) for _ in queries]
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        time.sleep(0.2)
+        return [clip_score(0.1) for _ in queries]
+
+    def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        return self.score_progress(queries)
+
+
+@pytest.mark.parametrize(
+    "can",
+    [Capabilities(pair="hop", needs_goal=True), Capabilities(pair="remaining"), Capabilities(pair="sign"),
+     Capabilities(progress=True, done=True), Capabilities(done=True)],
+    ids=["hops", "steps", "signs", "progress", "done"],
+)  # fmt: skip
+def test_the_time_of_a_question_alone_is_that_of_one(can: Capabilities) -> None:
+    model = Slow(read)
+    model.capabilities = can
+    found = probe(model, TASK, DEMO)
+    assert 0.2 <= found.alone_s < 0.3
+    assert found.each_s < 0.1
 
 
 def test_clips_are_finished_stalled_and_turned_back() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,16 @@ def test_three_anchors_of_a_model_that_sees_right_are_the_true_progress() -> Non
 def test_anchors_need_a_goal() -> None:
     with pytest.raises(RewardError, match="goal image is missing"):
         anchor_queries(instruction(), [frame(0.0)])
+
+
+@pytest.mark.parametrize("references", range(2, 12))
+def test_vlac_is_shown_each_image_of_a_demonstration_with_its_own_progress(references: int) -> None:
+    model = make_vlac(lambda prompt: "0", references=references)
+    model.score_pairs([pair(0.2, 0.6, instruction(reference=11))])
+    (prompt,) = prompts_of(model)
+    said = "".join(part for part in prompt.user if isinstance(part, str))
+    told = np.array(re.findall(r"^(\d+)%: $", said, re.MULTILINE), np.float64)
+    np.testing.assert_allclose(told, 100 * np.array(seen(prompt)[:references]), atol=0.5)
 
 
 @pytest.mark.parametrize("soft", [False, True])

@@ -76,6 +76,42 @@ def test_a_black_camera_that_the_model_is_not_shown_does_not_matter() -> None:
         assert not grm(server, views=["front", "wrist"]).score_pairs([query])[0].valid
 
 
+@pytest.mark.parametrize(
+    ("family", "settings", "dark", "valid"),
+    [
+        ("lrm", {"adapters": {"progress": "p"}}, 0, False),
+        ("lrm", {"adapters": {"progress": "p"}}, 2, True),
+        ("vlac", {"think": True, "accept_license": "cc-by-nc-sa-4.0"}, 0, False),
+        ("roboreward", {}, 0, False),
+        ("roboreward", {}, 2, False),
+        ("roboreward", {"frames": 3}, 1, True),  # it is shown the first, the middle one and the last of five
+        ("roboreward", {"frames": 3}, 2, False),
+    ],
+)
+def test_a_clip_is_asked_about_by_the_frames_that_the_model_is_shown(
+    family: str, settings: dict[str, object], dark: int, valid: bool
+) -> None:
+    frames = [frame(p) for p in (0.0, 0.2, 0.4, 0.6, 0.8)]
+    frames[dark] = lights_out(frames[dark])
+    answer = seeing_server.roboreward if family == "roboreward" else seeing_server.lrm
+    with Server(sees(answer)) as server:
+        model = make_reward_model(family, {"server": {"url": server.url, "model": "any"}, **settings})
+        (score,) = model.score_progress([ClipQuery(instruction=instruction(), frames=tuple(frames))])
+    assert (score.valid, score.raw == "view front is black") == (valid, not valid)
+
+
+def test_swapped_cameras_that_the_model_is_not_shown_do_not_matter() -> None:
+    images = {f"wrist_{n}": np.random.default_rng(n).integers(40, 200, (32, 32, 3), np.uint8) for n in range(2)}
+    right = Frame(images=scene(0.5).images | images)
+    wrong = Frame(images=scene(0.5).images | {"wrist_0": images["wrist_1"], "wrist_1": images["wrist_0"]})
+    task = Instruction(text="move the square", goal=right, reference=(right,))
+    with Server(sees(seeing_server.grm)) as server:
+        query = PairQuery(instruction=task, start=right, before=right, after=wrong)
+        assert grm(server).score_pairs([query])[0].valid
+        (score,) = grm(server, views=["front", "wrist_1"]).score_pairs([query])
+        assert score.raw == "views wrist_0 and wrist_1 are swapped"
+
+
 def test_swapped_cameras_are_no_question() -> None:
     with Server(sees(seeing_server.grm)) as server:
         model = grm(server)
@@ -104,10 +140,10 @@ def test_the_service_counts_what_it_refused_and_goes_on() -> None:
 
 @pytest.mark.parametrize("progress", [0.0, 0.3, 0.7, 1.0])
 def test_what_is_right_is_not_called_swapped(progress: float) -> None:
-    assert swapped(scene(progress), (scene(0.0), scene(1.0))) is None
-    assert swapped(crossed(scene(progress)), (scene(0.0), scene(1.0))) == ("front", "wrist")
-    assert swapped(crossed(scene(progress)), ()) is None
-    assert swapped(frame(progress), (frame(0.0),)) is None
+    assert swapped(scene(progress), (scene(0.0), scene(1.0)), ()) is None
+    assert swapped(crossed(scene(progress)), (scene(0.0), scene(1.0)), ()) == ("front", "wrist")
+    assert swapped(crossed(scene(progress)), (), ()) is None
+    assert swapped(frame(progress), (frame(0.0),), ()) is None
 
 
 def test_a_dim_scene_is_not_black() -> None:

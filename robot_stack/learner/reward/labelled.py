@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -70,18 +71,34 @@ def labelled_episodes(
         if path.stem in trained_on:
             left_out[path.stem] = "the model was trained on it"
             continue
-        try:
-            stored = read_episode(path)
-        except StoreError as error:
-            left_out[path.stem] = str(error)
-            continue
-        if stored.end is None or stored.length < 1:
-            left_out[path.stem] = "it has not ended"
-        elif not stored.header.first_task:
-            left_out[path.stem] = f"it is of the task {stored.header.task_id}"
+        stored = _read(path)
+        if isinstance(stored, str):
+            left_out[path.stem] = stored
         else:
             found.append(_labelled(stored, labels[path.stem] is Verdict.SUCCESS, text))
     return found[::-1], left_out
+
+
+def first_successes(folder: Path, text: str, count: int) -> list[LabelledEpisode]:
+    """Read the first `count` successes of a run, or all that there are, and no other episode of it."""
+    labels = labels_of(folder)
+    paths = sorted(store_of(folder).episodes.glob("*" + SUFFIX))
+    won = (_read(path) for path in paths if labels.get(path.stem) is Verdict.SUCCESS)
+    return [
+        _labelled(stored, True, text)
+        for stored in itertools.islice((one for one in won if isinstance(one, StoredEpisode)), count)
+    ]
+
+
+def _read(path: Path) -> StoredEpisode | str:
+    """Read an episode that a model can be evaluated on, or return why it cannot."""
+    try:
+        stored = read_episode(path)
+    except StoreError as error:
+        return str(error)
+    if stored.end is None or stored.length < 1:
+        return "it has not ended"
+    return stored if stored.header.first_task else f"it is of the task {stored.header.task_id}"
 
 
 def store_of(folder: Path) -> StorePaths:

@@ -13,7 +13,7 @@ from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward.evaluation import own_model
 from robot_stack.learner.reward.judged_model import Wanted, large_model
-from robot_stack.learner.reward.labelled import labelled_episodes, shown_task
+from robot_stack.learner.reward.labelled import first_successes, shown_task
 from robot_stack.learner.reward.synthetic import frames_of, generate
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, RewardError
@@ -71,8 +71,7 @@ def _simulated(
 
 
 def _recorded(run: Path, resolved: ResolvedRun) -> tuple[Instruction, tuple[Frame, ...]]:
-    episodes, _ = labelled_episodes(run, resolved.task.text)
-    won = [episode for episode in episodes if episode.success]
+    won = first_successes(run, resolved.task.text, 2)
     if len(won) < 2:
         raise RewardError(
             f"successes of run {run.name} are {len(won)}, must be at least 2, one to show and one to ask about; record "

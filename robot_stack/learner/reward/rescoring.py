@@ -304,12 +304,14 @@ def make_rescorer(
         raise RewardError(
             f"reward model {choice.name} says neither progress nor how far pairs are apart, must say one; take another"
         )
-    identity = hashlib.sha256(f"{model.version} {model.capabilities.fusion}".encode()).hexdigest()[:16]
+    instruction = shown_task(resolved.task.text, recorded_frames(demo))
+    decides = f"{model.version} {model.capabilities.fusion} {instruction.key} {choice.every}"
+    identity = hashlib.sha256(decides.encode()).hexdigest()[:16]
     return Rescorer(
         ScoringService(model, cache_path=folder / "large_scores.cache", queue_limit=WAITING),
         version=f"{model.name}-{identity}",
         can=model.capabilities,
-        instruction=shown_task(resolved.task.text, recorded_frames(demo)),
+        instruction=instruction,
         read=read,
         deliver=deliver,
         every=choice.every,
