@@ -128,17 +128,20 @@ class SimulatedArm:
         """Read the force sensor after a time step."""
         self._wrench += WRENCH_SMOOTHING * (self._raw_wrench(data) - self._tare - self._wrench)
 
+    def velocity(self, data: mujoco.MjData) -> np.ndarray:
+        """Return the velocity of the TCP along the axes of the cell, m/s and rad/s, shape (6,)."""
+        mujoco.mj_jacSite(self._model, data, self._jacobian[:3], self._jacobian[3:], self._site)
+        return self._jacobian @ data.qvel
+
     def state(self, data: mujoco.MjData, stamp_ns: int) -> RobotState:
         """Return the state that the robot's driver would report."""
         R_cell_tcp = data.site_xmat[self._site].reshape(3, 3)
-        mujoco.mj_jacSite(self._model, data, self._jacobian[:3], self._jacobian[3:], self._site)
-        velocity = self._jacobian @ data.qvel
         T_cell_tcp = Pose.from_rotation_matrix(data.site_xpos[self._site].copy(), R_cell_tcp)
         return RobotState(
             arm=self.name,
             stamp_ns=stamp_ns,
             T_base_tcp=self._from_base(T_cell_tcp),
-            twist=rotate_twist(velocity, R_cell_tcp.T),
+            twist=rotate_twist(self.velocity(data), R_cell_tcp.T),
             wrench=self._wrench.copy(),
             joints_rad=data.qpos[self._qpos].copy(),
             joint_speeds_rad_s=data.qvel[self._dofs].copy(),

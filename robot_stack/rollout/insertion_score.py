@@ -2,8 +2,8 @@
 
 Source: docs/scoring.md and aic_scoring/src/ScoringTier2.cc of github.com/intrinsic-dev/aic, 13 March 2026 (commit
 db40abc). Left out is the point for a submission that loads, so that the most is 99, and the -12 for a wrong socket:
-here there is one. The rules name no rate at which the window of 15 samples is laid over the tool's velocity; here it is
-that of the record, and the velocity is the change of position.
+here there is one. The window of 15 samples is laid over the controller's velocity at 500 Hz there, as it says beside it
+("For 500 hz = 30 ms"); here over the tool's velocity in the simulation, which has that rate.
 """
 
 from __future__ import annotations
@@ -103,21 +103,15 @@ def mean_jerk(record: InsertionRecord) -> float | None:
     Jerk is the curvature of the parabola that fits 15 samples of velocity best (Savitzky and Golay, 1964).
     """
     half = WINDOW // 2
-    if len(record.times_s) < WINDOW + 2:
+    if len(record.velocity_m_s) < WINDOW:
         return None
-    velocity = np.gradient(record.tcp_m, record.times_s, axis=0)[1:-1]  # at the ends it is known from one side only
-    times = record.times_s[1:-1]
-    moving = np.flatnonzero(np.linalg.norm(velocity, axis=1) > MOVING_M_S)
-    moving = moving[(moving >= half) & (moving < len(times) - half)]
-    if not moving.size:
+    moving = np.linalg.norm(record.velocity_m_s[half:-half], axis=1) > MOVING_M_S
+    if not moving.any():
         return None
-    windows = moving[:, None] + np.arange(-half, half + 1)
-    since = times[windows] - times[moving][:, None]
-    powers = since[:, :, None] ** np.arange(3)
-    curved = np.linalg.pinv(powers)[:, 2]  # the row that gives the factor of t squared
-    jerk = 2.0 * np.einsum("nw,nwc->nc", curved, velocity[windows])
-    weights = since[:, -1] - since[:, 0]
-    return float(np.average(np.linalg.norm(jerk, axis=1), weights=weights))
+    since = (np.arange(WINDOW) - half) * record.velocity_step_s
+    curved = np.linalg.pinv(since[:, None] ** np.arange(3))[2]  # the row that gives the factor of t squared
+    windows = np.lib.stride_tricks.sliding_window_view(record.velocity_m_s, WINDOW, axis=0)
+    return float(np.linalg.norm(2.0 * windows[moving] @ curved, axis=1).mean())
 
 
 def summary_of(scores: Sequence[InsertionScore]) -> dict[str, Any]:

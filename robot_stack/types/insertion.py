@@ -31,6 +31,8 @@ class InsertionRecord:
     Attributes:
         times_s: Rising, float64, shape (N,).
         tcp_m: The tool's position, shape (N, 3).
+        velocity_m_s: The tool's velocity at each step of the simulation, shape (M, 3).
+        velocity_step_s: From one of these to the next.
         plug_m: The plug's tip from where it is fully in, z out of the socket, shape (N, 3).
         force_n: Size of the measured force, tared at the start, shape (N,).
         forbidden: Whether something was touched that must not be, bool, shape (N,).
@@ -43,6 +45,8 @@ class InsertionRecord:
 
     times_s: np.ndarray = field(repr=False)
     tcp_m: np.ndarray = field(repr=False)
+    velocity_m_s: np.ndarray = field(repr=False)
+    velocity_step_s: float
     plug_m: np.ndarray = field(repr=False)
     force_n: np.ndarray = field(repr=False)
     forbidden: np.ndarray = field(repr=False)
@@ -54,14 +58,15 @@ class InsertionRecord:
         if count == 0:
             raise SpecError("record of an insertion is empty, must have an instant at least; run the episode first")
         wanted = {"times_s": (count,), "tcp_m": (count, 3), "plug_m": (count, 3), "force_n": (count,)}
+        wanted["velocity_m_s"] = (len(self.velocity_m_s), 3)
         for name, shape in (wanted | {"forbidden": (count,)}).items():
             if np.shape(getattr(self, name)) != shape:
                 raise SpecError(
                     f"{name} has shape {np.shape(getattr(self, name))}, must be {shape}, an entry for each of times_s; "
                     "record all at the same instants"
                 )
-        for name in wanted:
-            bad = ~np.isfinite(getattr(self, name)).reshape(count, -1).all(axis=1)
+        for name, shape in wanted.items():
+            bad = ~np.isfinite(getattr(self, name)).reshape(shape[0], -1).all(axis=1)
             if bad.any():
                 raise SpecError(
                     f"{name} is not finite at instant {int(bad.argmax())}, must be finite throughout; an episode with "
@@ -70,5 +75,7 @@ class InsertionRecord:
         if (np.diff(self.times_s) <= 0).any():
             at = int((np.diff(self.times_s) <= 0).argmax()) + 1
             raise SpecError(f"times_s does not rise at instant {at}, must rise; record each instant once, in order")
+        if not (np.isfinite(self.velocity_step_s) and self.velocity_step_s > 0):
+            raise SpecError(f"velocity_step_s is {self.velocity_step_s}, must be above 0; give the simulation's step")
         if not (np.isfinite(self.depth_m) and self.depth_m > 0):
             raise SpecError(f"depth_m is {self.depth_m}, must be above 0; give the way from the rim to fully in")

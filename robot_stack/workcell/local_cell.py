@@ -32,10 +32,12 @@ from robot_stack.workcell.insertion_recorder import InsertionRecorder
 from robot_stack.workcell.sim_camera import SimCamera
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
+from sim.scene import TIMESTEP_S
 from sim.simulated_arm import SimulatedArm, as_seen
 from sim.world import UnstableScene, World
 
 TICK_S = 0.01
+STEPS = round(TICK_S / TIMESTEP_S)
 
 AGAIN_TICKS = 100
 """A scripted operator who may not resume yet tries again for so long."""
@@ -265,6 +267,8 @@ class LocalCell:
         for arm, decision in self._safety.decide(now_ns).items():
             self._executed[arm].add(decision)
             world.command(decision.command.twist, decision.command.gripper, arm=arm)
-        world.advance(TICK_S)
+        for _ in range(STEPS):
+            world.advance(TIMESTEP_S)
+            self._insertion.feel()
         self._insertion.note()
         self._ticks += 1

@@ -244,6 +244,9 @@ def test_demonstrations_succeed_and_have_a_good_score(run: ResolvedRun) -> None:
         record = cell.insertion()
         assert record is not None
         assert record.inserted
+        way_m = record.velocity_m_s.sum(axis=0) * record.velocity_step_s
+        np.testing.assert_allclose(way_m, record.tcp_m[-1] - record.tcp_m[0], atol=1e-3)
+        assert len(record.velocity_m_s) == 5 * (len(record.times_s) - 1)
         score = score_insertion(record)
         assert 75.0 < score.total <= MOST
         assert score.force == score.contact == 0.0
