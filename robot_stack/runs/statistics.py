@@ -103,6 +103,11 @@ class EpisodeAccount:
         return LabelSource.OPERATOR in self.verdicts or (self.end is not None and self.end.terminal)
 
     @property
+    def discarded(self) -> bool:
+        """Return whether the operator discarded it: it says nothing of the policy."""
+        return self.verdicts.get(LabelSource.OPERATOR) is Verdict.DISCARD
+
+    @property
     def refused(self) -> bool:
         """Return whether the operator refused a success that the model declared."""
         said = self.verdicts
@@ -140,6 +145,7 @@ class EpisodeAccount:
             success=self.success,
             declared=self.verdicts.get(LabelSource.MODEL) is Verdict.SUCCESS,
             refused=self.refused,
+            discarded=self.discarded,
             truth=None if truth is None else truth is Verdict.SUCCESS,
             params_version=self.params_version,
             progress_last=self.progress,
@@ -235,10 +241,10 @@ class EpisodeStatistics:
     def recent_success(self, window: int) -> float:
         """Return the share of the last `window` online episodes that succeeded unaided; NaN while there are fewer.
 
-        No way back counts, none of those from a start that an operator chose, which say nothing of how good the policy
-        is, and none that an earlier policy drove, see `counts_above`.
+        No way back counts, none of those from a start that an operator chose or that were discarded, which say nothing
+        of how good the policy is, and none that an earlier policy drove, see `counts_above`.
         """
-        first = [a for a in self.ended(EpisodeKind.ONLINE) if not a.header.goes_back]
+        first = [a for a in self.ended(EpisodeKind.ONLINE) if not a.header.goes_back and not a.discarded]
         online = [a for a in first if a.header.reset is not ResetType.RETURN and a.params_version > self.counts_above]
         online = online[-window:]
         if len(online) < window:

@@ -7,10 +7,14 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
+from robot_stack.learner.data.replay_restorer import ReplayRestorer
+from robot_stack.learner.status import StatusBoard
 from robot_stack.learner.update_loop import Governor
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.rollout.episode_runner import reset_seed
@@ -111,6 +115,23 @@ def test_recent_success_wants_a_full_window_and_no_help() -> None:
     assert np.isnan(statistics.recent_success(4))
     assert statistics.recent_success(2) == 0.5
     assert statistics.recent_success(3) == pytest.approx(1 / 3)
+
+
+def test_a_discarded_episode_says_nothing_of_the_policy() -> None:
+    ends = [EndReason.SUCCESS] * 8 + [EndReason.OPERATOR] * 2
+    episodes = [(f"{number:06d}-online-a", [P], end) for number, end in enumerate(ends)]
+    statistics = _statistics(*episodes)
+    board = StatusBoard(statistics, cast(ReplayRestorer, SimpleNamespace(cache=None)))
+    assert statistics.recent_success(8) == pytest.approx(6 / 8)
+    assert board.status().counters["success_last20"] == pytest.approx(0.8)
+    for name, *_ in episodes[8:]:
+        statistics.label(label_of(name, Verdict.DISCARD))
+    assert statistics.recent_success(8) == 1.0
+    assert np.isnan(statistics.recent_success(9))
+    counters = board.status().counters
+    assert [counters[f"{of}_last20"] for of in ("success", "autonomous")] == [1.0, 1.0]
+    assert counters["episodes"] == 10.0
+    assert [account.row(10.0, "").discarded for account in statistics.accounts] == [False] * 8 + [True] * 2
 
 
 def test_statistics_may_be_read_while_they_grow() -> None:

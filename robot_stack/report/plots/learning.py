@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from reward_models.metrics import wilson_interval
 from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, Curve, Sheet
 from robot_stack.report.run_folder import Figures, RunRecord, episode_names, episode_numbers
-from robot_stack.types.transition import EpisodeKind
 
 WINDOW = 20
 
@@ -45,7 +44,7 @@ def rolling_share(part: np.ndarray, whole: np.ndarray, window: int = WINDOW) -> 
 
 def draw_learning(record: RunRecord, path: Path) -> bool:
     """Draw success, human steps and length over training episodes; return False if there are none."""
-    online = record.episodes(EpisodeKind.ONLINE)
+    online, minutes = record.judged()
     if not online:
         return False
     number = episode_numbers([row.episode_id for row in online])
@@ -74,13 +73,13 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         said = [f"{row.duration_s:.1f} s, {'success' if row.succeeded else 'no success'}" for row in online]
         curves.append(Curve(panel=bottom, name="length", colour=GREY, y=duration, values=said))
         names = episode_names([row.episode_id for row in online])
-        sheet.tell(number, episode_places(names, duration), curves)
+        sheet.tell(number, episode_places(names, minutes), curves)
     return True
 
 
-def episode_places(names: Sequence[str], duration_s: np.ndarray) -> list[str]:
+def episode_places(names: Sequence[str], minutes: np.ndarray) -> list[str]:
     """Return for each training episode what it is called, and the robot time at its end."""
-    return [f"episode {each}, {min_:.1f} min of robot time" for each, min_ in zip(names, np.cumsum(duration_s) / 60)]
+    return [f"episode {each}, {min_:.1f} min of robot time" for each, min_ in zip(names, minutes)]
 
 
 def _success_panel(
