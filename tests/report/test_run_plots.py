@@ -104,6 +104,12 @@ def test_a_discarded_episode_is_in_no_curve_takes_robot_time_and_is_last_in_the_
     assert not draw_learning(_record(tmp_path, thrown), tmp_path / "none.png")
 
 
+def test_what_the_base_led_is_no_success_of_the_policy_alone(tmp_path: Path) -> None:
+    led, alone = (_episode(f"00000{n}-online-a", truth=True) for n in range(2))
+    record = _record(tmp_path, replace(led, base_steps=3), alone)
+    assert _told(record, tmp_path / "learning.png")[1] == ["0 %", "50 %"]
+
+
 def test_a_finished_run_gets_every_plot_with_something_on_it(reported_run: Path) -> None:
     names = sorted(name for name, *_ in PLOTS)
     assert sorted(path.name for path in (reported_run / "plots").iterdir()) == sorted(

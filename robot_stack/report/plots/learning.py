@@ -49,12 +49,13 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         return False
     number = episode_numbers([row.episode_id for row in online])
     won = np.array([row.succeeded for row in online])
+    alone = np.array([row.succeeded and row.alone for row in online])
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
     sheet = Sheet(path, 3, size=(9.0, 7.6), share_x=True)
     with sheet as (top, middle, bottom):
         first = np.array([not row.goes_back for row in online])
-        curves = _success_panel(top, number, won, won & (human == 0), first)
+        curves = _success_panel(top, number, won, alone, first)
         share = 100 * rolling_share(human, steps)
         middle.fill_between(number, share, color=ORANGE, alpha=0.35, linewidth=0)
         middle.plot(number, share, color=ORANGE)
