@@ -236,7 +236,7 @@ def training_figures(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
         "episodes": len(rows),
         "human_share_first20": human_share(rows[:LAST]) if rows else None,
         "human_share_last20": human_share(last) if rows else None,
-        "alone": [row.success and not row.human_steps for row in rows],
+        "alone": [row.success and row.alone for row in rows],
         "steps": [row.steps for row in rows],
     }
 

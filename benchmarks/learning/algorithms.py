@@ -47,7 +47,7 @@ def measure(name: str, seed: int, minutes: float, work: Path) -> Result:
         "cycle_s": result.summary()["cycle_s"],
         "human_first": human_share(rows[:LAST]),
         "human_last": human_share(rows[-LAST:]),
-        "alone": [row.success and not row.human_steps for row in rows],
+        "alone": [row.success and row.alone for row in rows],
         "steps": [row.steps for row in rows],
         "wall_s": time.monotonic() - started,
     }

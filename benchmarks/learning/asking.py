@@ -74,7 +74,7 @@ def training_figures(folder: Path, rows: Sequence[EpisodeRow]) -> dict[str, Any]
         "human_first": human_share(rows[:LAST]),
         "human_last": human_share(rows[-LAST:]),
         "asked": asked,
-        "alone": [row.success and not row.human_steps for row in rows],
+        "alone": [row.success and row.alone for row in rows],
         "steps": [row.steps for row in rows],
     }
 

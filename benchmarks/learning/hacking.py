@@ -97,7 +97,7 @@ def figures(rows: list[MetricsRow]) -> dict[str, float]:
         "hack_trusted_again_episode": float(good[0].online_episodes) if good else np.nan,
         "hack_refused_claims": float(sum(false_claims)),
         "hack_refused_last20": float(sum(false_claims[-LAST:])),
-        "hack_alone_last20": float(np.mean([row.success and not row.human_steps for row in online[-LAST:]])),
+        "hack_alone_last20": float(np.mean([row.success and row.alone for row in online[-LAST:]])),
         "hack_episodes": float(len(online)),
     }
 

@@ -61,7 +61,7 @@ def measure(form: str, seed: int, minutes: float, work: Path) -> Result:
     for episodes in range(KEEP_EVERY, len(rows) + 1, KEEP_EVERY):
         if (file := kept_file(folder, episodes)).exists() and first_reached(shares) is None:
             shares[episodes] = evaluate_ends(resolved, file, KEPT_EPISODES)[0] / KEPT_EPISODES
-    alone = [row.success and not row.human_steps for row in rows]
+    alone = [row.success and row.alone for row in rows]
     return {
         "form": form,
         "seed": seed,

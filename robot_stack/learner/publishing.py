@@ -141,7 +141,7 @@ class Publisher:
         if not isinstance(self._learner, WatchesEpisodes):
             return
         online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if not a.header.goes_back)
-        ended = {account.header.episode_id: account for account in online}
+        ended = {account.header.episode_id: account for account in online if not account.discarded}
         seen = dict.fromkeys((*self._untold, *ended))  # the statistics are in the order of their start
         told = set(self._told)
         untold = [name for name in seen if name in ended and name not in told]

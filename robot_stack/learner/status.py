@@ -82,7 +82,7 @@ class StatusBoard:
 
     def _episode_counters(self) -> dict[str, float]:
         online = self._statistics.ended(EpisodeKind.ONLINE)
-        last = [a for a in online if not a.header.goes_back][-NEWEST:]
+        last = [a for a in online if not a.header.goes_back and not a.discarded][-NEWEST:]
         return {
             "demos": float(len(self._statistics.demos())),
             "episodes": float(len(online)),

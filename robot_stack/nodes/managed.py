@@ -94,9 +94,9 @@ class ManagedNode(LifecycleNode):
         return self._step(Stage.ACTIVE, self.activate, lambda: super(ManagedNode, self).on_activate(state))
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Run `deactivate` for rclpy, become inactive, and mute the commands even if it fails."""
+        """Run `deactivate` for rclpy, become deactivated, and mute the commands even if it fails."""
         try:
-            return self._step(Stage.INACTIVE, self.deactivate)
+            return self._step(Stage.DEACTIVATED, self.deactivate)
         finally:
             super().on_deactivate(state)
 

@@ -26,7 +26,6 @@ from robot_stack.report.summary import summarise
 from robot_stack.report.targets import NOTHING, Figure, figures
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
-from robot_stack.types.transition import EpisodeKind
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
@@ -144,7 +143,7 @@ def _read(folder: Path, name: str) -> Compared:
 
 def draw(groups: Sequence[Seeds], path: Path) -> bool:
     """Draw success without an operator and human steps over robot time; return False if no run has trained online."""
-    trained = [[run for run in group if run.record.episodes(EpisodeKind.ONLINE)] for group in groups]
+    trained = [[run for run in group if run.record.judged()[0]] for group in groups]
     trained = [group for group in trained if group]
     if not trained:
         return False
@@ -235,8 +234,7 @@ def _lines(run: Compared) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...
 
     Each is minutes, per cent, and the ends of its interval in per cent, which human steps have none of: NaN.
     """
-    online = run.record.episodes(EpisodeKind.ONLINE)
-    minutes = np.cumsum([row.duration_s for row in online]) / 60
+    online, minutes = run.record.judged()
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
     alone = np.array([row.succeeded and row.alone for row in online], dtype=bool)

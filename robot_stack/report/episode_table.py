@@ -15,6 +15,7 @@ THUMBNAILS = 24
 WATCHED, WATCHED_WELL = 10, 2
 """Episodes that can be played, of the head of the table and of those that went well; each is about 100 KB."""
 WENT_WELL = 3
+DISCARDED = 4
 OPEN_ROWS = 30
 """Rows that are seen without unfolding."""
 
@@ -29,7 +30,7 @@ def episodes_to_watch(record: RunRecord) -> list[tuple[str, EpisodeRow]]:
     """
     ordered = _ordered(record)
     head = [entry for entry in ordered if _rank(entry[1]) < WENT_WELL][:WATCHED]
-    alone = [entry for entry in ordered if entry[1].succeeded and entry[1].alone]
+    alone = [entry for entry in ordered if entry[1].succeeded and entry[1].alone and not entry[1].discarded]
     place = {row.episode_id: at for at, row in enumerate(record.episodes(EpisodeKind.ONLINE))}
     newest = sorted((entry for entry in alone if entry not in head), key=lambda entry: -place[entry[1].episode_id])
     return [(f"Episode {number}: {verdict_words(row)}", row) for number, row in [*head, *newest[:WATCHED_WELL]]]
@@ -53,6 +54,8 @@ def episode_table(record: RunRecord) -> str:
 
 def verdict_words(row: EpisodeRow) -> str:
     """Return in words what an episode came to, and whether the model's verdict was right."""
+    if row.discarded:
+        return "discarded"
     words = "success" if row.succeeded else "no success"
     if row.truth is False and row.declared:
         words += ", declared one (refused)" if row.refused else ", declared one"
@@ -62,7 +65,9 @@ def verdict_words(row: EpisodeRow) -> str:
 
 
 def _rank(row: EpisodeRow) -> int:
-    """Return an episode's rank: false dones first, then failures, then missed successes, then the rest."""
+    """Return an episode's rank: false dones first, then failures, then missed successes, the rest, discarded ones."""
+    if row.discarded:
+        return DISCARDED
     won = row.succeeded
     if row.declared and not won:
         return 0
@@ -87,7 +92,7 @@ def _pictured(ordered: list[EpisodeRow]) -> set[str]:
 
 
 def _line(record: RunRecord, number: str, row: EpisodeRow, pictured: bool) -> str:
-    style = "" if row.succeeded else " class=bad"
+    style = "" if row.succeeded or row.discarded else " class=bad"
     share = 100 * row.human_steps / row.steps if row.steps else 0.0
     highest = "" if row.progress_max is None else f"{row.progress_max:.2f}"
     cells = (

@@ -77,6 +77,13 @@ class RunRecord:
         newest = {row.episode_id: row for row in of_kind(self.rows, EpisodeRow) if row.episode_kind is kind}
         return [self._with_labels(newest[name]) for name in sorted(newest)]
 
+    def judged(self) -> tuple[list[EpisodeRow], np.ndarray]:
+        """Return the training episodes that nobody discarded, and the minutes of robot time at the end of each."""
+        online = self.episodes(EpisodeKind.ONLINE)
+        kept = np.array([not row.discarded for row in online], dtype=bool)
+        minutes = np.cumsum([row.duration_s for row in online]) / 60
+        return [row for row in online if not row.discarded], minutes[kept]
+
     def controls(self, kind: EpisodeKind) -> list[ControlRow]:
         """Return the actors' rows about the ticks of episodes of a kind."""
         return [row for row in of_kind(self.actor_rows, ControlRow) if row.episode_kind is kind]
@@ -140,6 +147,7 @@ class RunRecord:
             declared=declared,
             success=row.success if counts is None else counts is Verdict.SUCCESS,
             refused=row.refused if operator is None else declared and operator is Verdict.FAILURE,
+            discarded=row.discarded if operator is None else operator is Verdict.DISCARD,
         )
 
     @cached_property

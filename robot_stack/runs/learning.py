@@ -1,7 +1,8 @@
 """Curves of learning over robot time: success, success without help, human share, Q and its gradient share. Pure.
 
 The shares of episodes are those of the learner's status: over the newest 20 episodes of the first task in online
-training, by what counted in training. Robot time is the number of online steps by the control rate, as there.
+training that nobody discarded, by what counted in training. Robot time is the number of online steps by the control
+rate, as there.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Learning:
                 self._updates.append(point)
         elif isinstance(row, EpisodeRow) and row.episode_kind is EpisodeKind.ONLINE:
             self._steps = max(self._steps + row.steps, self._env_steps)  # more where the log was read from its middle
-            if not row.goes_back:
+            if not row.goes_back and not row.discarded:
                 self._newest.append(row)
                 names, point = EPISODE_CURVES, (self._minutes(self._steps), *self._shares())
                 self._episodes.append(point)

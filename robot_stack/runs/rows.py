@@ -40,6 +40,7 @@ class EpisodeRow(_Logged):
         clipped: Steps that the safety filter changed.
         success: As it counted in training.
         declared, refused: Whether the model declared a success, and whether the operator took it back.
+        discarded: Whether the operator discarded it; figures of success leave it out.
         truth: Whether the task was done, as the simulator knows; else None.
         params_version: Newest parameters behind an action.
         progress_last, progress_max: Φ of the newest scored frame, and its maximum.
@@ -65,6 +66,7 @@ class EpisodeRow(_Logged):
     success: bool
     declared: bool = False
     refused: bool = False
+    discarded: bool = False
     truth: bool | None = None
     params_version: int = 0
     progress_last: float | None = None

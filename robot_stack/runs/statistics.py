@@ -104,6 +104,11 @@ class EpisodeAccount:
         return LabelSource.OPERATOR in self.verdicts or (self.end is not None and self.end.terminal)
 
     @property
+    def discarded(self) -> bool:
+        """Return whether the operator discarded it: it says nothing of the policy."""
+        return self.verdicts.get(LabelSource.OPERATOR) is Verdict.DISCARD
+
+    @property
     def refused(self) -> bool:
         """Return whether the operator refused a success that the model declared."""
         said = self.verdicts
@@ -141,6 +146,7 @@ class EpisodeAccount:
             success=self.success,
             declared=self.verdicts.get(LabelSource.MODEL) is Verdict.SUCCESS,
             refused=self.refused,
+            discarded=self.discarded,
             truth=None if truth is None else truth is Verdict.SUCCESS,
             params_version=self.params_version,
             progress_last=self.progress,
@@ -250,8 +256,8 @@ class EpisodeStatistics:
     def recent_success(self, window: int) -> float:
         """Return the share of the last `window` online episodes that succeeded unaided; NaN while there are fewer.
 
-        No way back counts, none of those from a start that an operator chose, which say nothing of how good the policy
-        is, and none that an earlier policy drove, see `counts_above`.
+        No way back counts, none of those from a start that an operator chose or that were discarded, which say nothing
+        of how good the policy is, and none that an earlier policy drove, see `counts_above`.
         """
         newest = list(islice(filter(self._counts, reversed(self.accounts)), window))
         if len(newest) < window:
@@ -262,7 +268,9 @@ class EpisodeStatistics:
         """Return whether an episode says how good the policy is."""
         header = account.header
         ended = header.kind is EpisodeKind.ONLINE and account.end is not None and not header.goes_back
-        return ended and header.reset is not ResetType.RETURN and account.params_version > self.counts_above
+        if not ended or account.discarded:
+            return False
+        return header.reset is not ResetType.RETURN and account.params_version > self.counts_above
 
     def _count(self, before: tuple[int, int], after: tuple[int, int]) -> None:
         """Take what an account came to online for what it came to before."""

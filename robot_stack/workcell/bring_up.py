@@ -2,7 +2,7 @@
 
 A required node holds up all that come after it. Any other is waited for as well, but not for ever: the rest goes on
 without it, and it follows when it can. A node that was started again is brought up again; one that somebody took out
-of active on purpose is left as it is.
+of active on purpose is left as it is. Nothing is remembered here: a bring-up that was started again goes on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ ANSWER_S = 10.0
 
 
 class Stage(StrEnum):
-    """A lifecycle stage of a managed node, in the words of lifecycle_msgs."""
+    """A lifecycle stage of a managed node, in the words of lifecycle_msgs; DEACTIVATED is inactive after active."""
 
     UNCONFIGURED = "unconfigured"
     INACTIVE = "inactive"
     ACTIVE = "active"
+    DEACTIVATED = "deactivated"
     FINALIZED = "finalized"
 
 
@@ -70,8 +71,6 @@ class _Node:
     name: str
     required: bool
     heard: Heard | None = None
-    configured_here: bool = False
-    """False for a node that was found inactive: somebody else wants it so."""
     begun_s: float | None = None
     asked_s: float | None = None
     retry_s: float = 0.0
@@ -83,7 +82,7 @@ class _Node:
 
     @property
     def left_alone(self) -> bool:
-        return self.heard is not None and self.heard.stage is Stage.INACTIVE and not self.configured_here
+        return self.heard is not None and self.heard.stage is Stage.DEACTIVATED
 
     def why(self) -> str:
         if self.heard is None:
@@ -114,8 +113,6 @@ class BringUp:
         if was is None or was.stage is not heard.stage:
             node.asked_s = None
         left = was is not None and was.stage is Stage.ACTIVE and heard.stage is not Stage.ACTIVE
-        if left or heard.stage is Stage.UNCONFIGURED:
-            node.configured_here = False
         if left:
             self._words.append(f"{name} is {heard.stage}" + (f": {heard.reason}" if heard.reason else ""))
             self._complete, self._started_s, node.begun_s, node.told = False, None, None, ""
@@ -133,14 +130,14 @@ class BringUp:
         """Return the next transition to ask for, or None for now."""
         self._started_s = now_s if self._started_s is None else self._started_s
         for node in self._nodes.values():
-            if node.active or node.left_alone:
+            if node.active or (node.left_alone and not node.required):
                 continue
             node.begun_s = now_s if node.begun_s is None else node.begun_s
             ask = self._step(node, now_s)
             if ask is not None:
                 return ask
             late = now_s - node.begun_s > PATIENCE_S
-            if late or (node.heard is not None and node.heard.reason):
+            if late or node.left_alone or (node.heard is not None and node.heard.reason):
                 self._tell(node)
             if node.required or not late:
                 return None
@@ -162,7 +159,7 @@ class BringUp:
             return None
         if node.heard is None or now_s < node.retry_s or node.heard.stage not in STEPS:
             return None
-        node.asked_s, node.configured_here = now_s, True
+        node.asked_s = now_s
         return Ask(node=node.name, transition=STEPS[node.heard.stage])
 
     def _tell(self, node: _Node) -> None:

@@ -49,6 +49,11 @@ def test_the_way_back_takes_robot_time_and_is_no_point() -> None:
     assert told(back, episode)["episodes"]["t"] == [2.0]
 
 
+def test_a_discarded_episode_takes_robot_time_and_is_no_point() -> None:
+    _, episode = trained(1)
+    assert told(replace(episode, discarded=True), episode)["episodes"]["t"] == [2.0]
+
+
 def test_a_log_that_is_read_from_its_middle_has_the_robot_time_of_the_learner() -> None:
     assert told(*trained(3, first=50))["episodes"]["t"] == [51.0, 52.0, 53.0]
 

@@ -7,12 +7,16 @@ import subprocess
 import sys
 import threading
 from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import DataObject, data, integers, lists, sampled_from
 
+from robot_stack.learner.data.replay_restorer import ReplayRestorer
+from robot_stack.learner.status import StatusBoard
 from robot_stack.learner.update_loop import Governor
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -132,7 +136,8 @@ def _kind(name: str) -> EpisodeKind:
 
 
 def _slow_recent_success(statistics: EpisodeStatistics, window: int) -> float:
-    online = [a for a in statistics.ended(EpisodeKind.ONLINE) if a.params_version > statistics.counts_above][-window:]
+    ended = [a for a in statistics.ended(EpisodeKind.ONLINE) if not a.discarded]
+    online = [a for a in ended if a.params_version > statistics.counts_above][-window:]
     return float(np.mean([a.success and a.alone for a in online])) if len(online) == window else float("nan")
 
 
@@ -181,6 +186,23 @@ def test_what_is_asked_at_each_update_looks_at_no_more_episodes_than_it_needs() 
     assert looked == [f"{number:06d}-online-a" for number in range(49, 44, -1)]
     statistics.episodes = {}
     assert (statistics.online_steps, statistics.online_ended) == (50, 50), "counted as they came"
+
+
+def test_a_discarded_episode_says_nothing_of_the_policy() -> None:
+    ends = [EndReason.SUCCESS] * 8 + [EndReason.OPERATOR] * 2
+    episodes = [(f"{number:06d}-online-a", [P], end) for number, end in enumerate(ends)]
+    statistics = _statistics(*episodes)
+    board = StatusBoard(statistics, cast(ReplayRestorer, SimpleNamespace(cache=None)))
+    assert statistics.recent_success(8) == pytest.approx(6 / 8)
+    assert board.status().counters["success_last20"] == pytest.approx(0.8)
+    for name, *_ in episodes[8:]:
+        statistics.label(label_of(name, Verdict.DISCARD))
+    assert statistics.recent_success(8) == 1.0
+    assert np.isnan(statistics.recent_success(9))
+    counters = board.status().counters
+    assert [counters[f"{of}_last20"] for of in ("success", "autonomous")] == [1.0, 1.0]
+    assert counters["episodes"] == 10.0
+    assert [account.row(10.0, "").discarded for account in statistics.accounts] == [False] * 8 + [True] * 2
 
 
 def test_statistics_may_be_read_while_they_grow() -> None:

@@ -76,6 +76,15 @@ def test_each_is_told_once_in_order_of_end_and_with_its_late_verdict(start: Star
     assert len(_told(run)) == 4
 
 
+def test_a_discarded_one_is_not_told(start: Start, tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    _end(run, FIRST, "success")
+    _end(run, SECOND, "operator")
+    _say(run, SECOND, Verdict.DISCARD)
+    run.loop.publisher.finish()
+    assert _told(run) == [1.0]
+
+
 def test_resumed_learner_goes_on_where_the_checkpoint_was(start: Start, tmp_path: Path) -> None:
     run = start(tmp_path / "run")
     for later, sooner in ((FIRST, SECOND), (THIRD, FOURTH)):

@@ -143,12 +143,12 @@ def test_the_nodes_became_active_in_the_order_of_the_table(ears):
 
 def test_an_inactive_safety_process_commands_nothing_while_what_is_sensed_flows_on(ears):
     assert ears.change("safety", "deactivate")
-    wait_until(lambda: ears.stage("safety") is Stage.INACTIVE, 15, "inactive safety")
+    wait_until(lambda: ears.stage("safety") is Stage.DEACTIVATED, 15, "deactivated safety")
     began_ns = time.monotonic_ns()
     for kept in (ears.labels_ns, ears.states_ns):
         wait_until(lambda kept=kept: sum(at > began_ns for at in kept) > 30, 15, "decisions and states")
     assert not [at for at in ears.commands_ns if at > began_ns + 50_000_000]
-    assert ears.arm() == "safety is inactive, must be active to arm; activate it"
+    assert ears.arm() == "safety is deactivated, must be active to arm; activate it"
     wait_until(lambda: "safety is not active: somebody took it out of active" in ears.status, 15, "a word about it")
     assert ears.change("safety", "activate")
     wait_until(lambda: ears.commands_ns[-1] > began_ns and ears.status == "active", 15, "commands again")

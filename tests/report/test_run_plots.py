@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,11 +11,13 @@ import numpy as np
 from matplotlib.image import imread
 
 from reward_models.metrics import wilson_interval
-from robot_stack.report.plots.learning import rolling_rate, rolling_share
+from robot_stack.report.comparison import Compared, _lines
+from robot_stack.report.episode_table import episode_table, episodes_to_watch
+from robot_stack.report.plots.learning import draw_learning, rolling_rate, rolling_share
 from robot_stack.report.plots.progress import chosen_episodes, human_spans
 from robot_stack.report.plots.reward import audit_counts
 from robot_stack.report.plots.run import PLOTS, draw_plots
-from robot_stack.report.run_folder import read_run
+from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source
 from robot_stack.types.transition import EpisodeKind
@@ -70,6 +75,39 @@ def test_the_audit_counts_truth_by_the_models_verdict() -> None:
     said = [(True, True)] * 4 + [(True, False)] * 3 + [(False, True)] * 2 + [(False, False)] + [(None, True)] * 9
     counts = audit_counts([_episode("e", truth=truth, declared=declared) for truth, declared in said])
     np.testing.assert_array_equal(counts, [[4, 3], [2, 1]])
+
+
+def _record(folder: Path, *rows: EpisodeRow) -> RunRecord:
+    """A run without a file but these rows, a minute each."""
+    return replace(read_run(folder), rows=[replace(row, duration_s=60.0) for row in rows])
+
+
+def _told(record: RunRecord, path: Path) -> tuple[list[str], list[str]]:
+    """The places along the plot of learning, and what its first curve is at each."""
+    assert draw_learning(record, path)
+    told = json.loads(path.with_suffix(".json").read_text())[0]
+    assert told["curves"][0]["name"] == "success without an operator"
+    return told["where"], [words.split(" (")[0] for words in told["curves"][0]["values"]]
+
+
+def test_a_discarded_episode_is_in_no_curve_takes_robot_time_and_is_last_in_the_table(tmp_path: Path) -> None:
+    won, lost = _episode("000000-online-a", truth=True), _episode("000002-online-a", truth=False)
+    thrown = replace(_episode("000001-online-a", truth=False, declared=True), discarded=True)
+    record = _record(tmp_path, won, thrown, lost)
+    places, values = _told(record, tmp_path / "learning.png")
+    assert places == ["episode 0, 1.0 min of robot time", "episode 2, 3.0 min of robot time"]
+    assert values == ["100 %", "50 %"]
+    assert re.findall("discarded|no success|missed", episode_table(record)) == ["no success", "missed", "discarded"]
+    assert [row.episode_id for _, row in episodes_to_watch(record)] == [lost.episode_id, won.episode_id]
+    success, _ = _lines(Compared(name="a", record=record, summary={}, lines=[]))
+    assert [list(each) for each in success[:2]] == [[1.0, 3.0], [100.0, 50.0]]
+    assert not draw_learning(_record(tmp_path, thrown), tmp_path / "none.png")
+
+
+def test_what_the_base_led_is_no_success_of_the_policy_alone(tmp_path: Path) -> None:
+    led, alone = (_episode(f"00000{n}-online-a", truth=True) for n in range(2))
+    record = _record(tmp_path, replace(led, base_steps=3), alone)
+    assert _told(record, tmp_path / "learning.png")[1] == ["0 %", "50 %"]
 
 
 def test_a_finished_run_gets_every_plot_with_something_on_it(reported_run: Path) -> None:

@@ -154,8 +154,8 @@ def test_what_an_operator_said_after_the_row_is_what_counts(tmp_path: Path) -> N
     for row, verdict in zip(before, said, strict=True):
         log.append(Label(episode_id=row.episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=2e9))
     after = read_run(folder).episodes(EpisodeKind.ONLINE)
-    assert [(row.success, row.refused) for row in after] == [
-        (True, False), (False, True), (False, False), (True, False),
+    assert [(row.success, row.refused, row.discarded) for row in after] == [
+        (True, False, False), (False, True, False), (False, False, True), (True, False, False),
     ]  # fmt: skip
 
 

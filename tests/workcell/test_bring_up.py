@@ -11,7 +11,9 @@ from robot_stack.workcell.bring_up import PATIENCE_S, RETRY_S, Ask, BringUp, Hea
 
 NODES = ("robot", "safety", "camera_wrist", "teleop")
 REQUIRED = ("robot", "safety")
-UNCONFIGURED, INACTIVE, ACTIVE = (Heard(stage=stage) for stage in (Stage.UNCONFIGURED, Stage.INACTIVE, Stage.ACTIVE))
+UNCONFIGURED, INACTIVE, ACTIVE, DEACTIVATED = (
+    Heard(stage=stage) for stage in (Stage.UNCONFIGURED, Stage.INACTIVE, Stage.ACTIVE, Stage.DEACTIVATED)
+)
 REACHED = {"configure": INACTIVE, "activate": ACTIVE}
 
 
@@ -114,10 +116,32 @@ def test_a_node_that_somebody_deactivated_is_left_alone() -> None:
         up.heard(name, UNCONFIGURED)
     obey(up, 0.0)
     up.words()
-    up.heard("safety", INACTIVE)
+    up.heard("safety", DEACTIVATED)
     assert up.next(60.0) is None
-    assert up.words() == ("safety is inactive",)
+    why = "somebody took it out of active; ros2 lifecycle set brings it back"
+    assert up.words() == (
+        "safety is deactivated", f"safety did not reach active: {why}; what comes after it waits"
+    )  # fmt: skip
     assert "somebody took it out of active" in up.status()
+
+
+def test_a_bring_up_that_is_started_again_goes_on_where_it_was() -> None:
+    up = plan()
+    for name, heard in zip(NODES, (ACTIVE, INACTIVE, UNCONFIGURED, UNCONFIGURED), strict=True):
+        up.heard(name, heard)
+    assert [ask.node for ask in obey(up, 0.0)] == ["safety", *2 * ["camera_wrist"], *2 * ["teleop"]]
+    assert up.status() == "active"
+
+
+def test_a_bring_up_that_is_started_again_leaves_alone_what_somebody_took_out() -> None:
+    up = plan()
+    for name, heard in zip(NODES, (ACTIVE, ACTIVE, DEACTIVATED, UNCONFIGURED), strict=True):
+        up.heard(name, heard)
+    assert [ask.node for ask in obey(up, 0.0)] == 2 * ["teleop"]
+    assert up.status().startswith("camera_wrist is not active: somebody took it out of active")
+    up.heard("robot", DEACTIVATED)
+    up.heard("teleop", UNCONFIGURED)
+    assert obey(up, PATIENCE_S + 1.0) == [], "what comes after a required node waits"
 
 
 def test_a_late_word_about_an_earlier_stage_asks_for_nothing_twice() -> None:
@@ -140,7 +164,7 @@ def test_whatever_nodes_say_nobody_is_asked_before_those_it_needs(said: list[tup
         stages[name] = stage
         ask = up.next(second * 0.01)
         if ask is not None and ask.node != "robot":
-            assert stages.get("robot") in (Stage.ACTIVE, Stage.INACTIVE)
+            assert all(stages.get(name) is Stage.ACTIVE for name in REQUIRED[: NODES.index(ask.node)])
             assert stages[ask.node] in (Stage.UNCONFIGURED, Stage.INACTIVE)
 
 

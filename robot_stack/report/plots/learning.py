@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from reward_models.metrics import wilson_interval
 from robot_stack.report.plots.style import BLUE, GREEN, GREY, ORANGE, Curve, Sheet
 from robot_stack.report.run_folder import Figures, RunRecord, episode_names, episode_numbers
-from robot_stack.types.transition import EpisodeKind
 
 WINDOW = 20
 
@@ -45,17 +44,18 @@ def rolling_share(part: np.ndarray, whole: np.ndarray, window: int = WINDOW) -> 
 
 def draw_learning(record: RunRecord, path: Path) -> bool:
     """Draw success, human steps and length over training episodes; return False if there are none."""
-    online = record.episodes(EpisodeKind.ONLINE)
+    online, minutes = record.judged()
     if not online:
         return False
     number = episode_numbers([row.episode_id for row in online])
     won = np.array([row.succeeded for row in online])
+    alone = np.array([row.succeeded and row.alone for row in online])
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
     sheet = Sheet(path, 3, size=(9.0, 7.6), share_x=True)
     with sheet as (top, middle, bottom):
         first = np.array([not row.goes_back for row in online])
-        curves = _success_panel(top, number, won, won & (human == 0), first)
+        curves = _success_panel(top, number, won, alone, first)
         share = 100 * rolling_share(human, steps)
         middle.fill_between(number, share, color=ORANGE, alpha=0.35, linewidth=0)
         middle.plot(number, share, color=ORANGE)
@@ -74,13 +74,13 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         said = [f"{row.duration_s:.1f} s, {'success' if row.succeeded else 'no success'}" for row in online]
         curves.append(Curve(panel=bottom, name="length", colour=GREY, y=duration, values=said))
         names = episode_names([row.episode_id for row in online])
-        sheet.tell(number, episode_places(names, duration), curves)
+        sheet.tell(number, episode_places(names, minutes), curves)
     return True
 
 
-def episode_places(names: Sequence[str], duration_s: np.ndarray) -> list[str]:
+def episode_places(names: Sequence[str], minutes: np.ndarray) -> list[str]:
     """Return for each training episode what it is called, and the robot time at its end."""
-    return [f"episode {each}, {min_:.1f} min of robot time" for each, min_ in zip(names, np.cumsum(duration_s) / 60)]
+    return [f"episode {each}, {min_:.1f} min of robot time" for each, min_ in zip(names, minutes)]
 
 
 def _success_panel(

@@ -12,7 +12,6 @@ from robot_stack.report.run_folder import RunRecord, episode_names
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND
 from robot_stack.types.reward import EpisodeScores
-from robot_stack.types.transition import EpisodeKind
 
 
 def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
@@ -47,7 +46,7 @@ def chosen_episodes(online: list[EpisodeRow], scored: set[str]) -> list[tuple[st
 def draw_progress(record: RunRecord, path: Path) -> bool:
     """Draw Φ along the chosen episodes; return False if no training episode has scores."""
     scores = record.scores
-    chosen = chosen_episodes([row for row in record.episodes(EpisodeKind.ONLINE) if not row.goes_back], set(scores))
+    chosen = chosen_episodes([row for row in record.judged()[0] if not row.goes_back], set(scores))
     if not chosen:
         return False
     sheet = Sheet(path, 1, len(chosen), size=(9.0, 3.3))
