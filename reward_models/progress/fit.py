@@ -77,6 +77,8 @@ def fit(
 ) -> tuple[ProgressModel, FitReport]:
     """Train a progress model on judged episodes, and calibrate it on those held out.
 
+    It is judged by looks of the episodes that it trained on; in use it knows those of the held-out successes too.
+
     Args:
         episodes: At least one success; failures and refused successes sharpen the done head, orders of frames Φ.
         text: What the robot was told.
@@ -113,15 +115,17 @@ def fit(
         losses.append(_train(model, member, clips, drawn, tell))
     model.members.eval()
     error = _calibrate(model, held_out, start)
-    model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
     scored = [model.score(e.frames) for e in successes]
+    accuracy = _order_accuracy(model, pairs_aside)
+    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:], start)
+    model.seal()
     mean_loss = float(np.mean(losses))
     report = report_on(model.version, successes, scored, threshold=config.threshold, error=error, loss=mean_loss)
     return model, replace(
         report,
         orders=len(pairs),
-        order_accuracy=_order_accuracy(model, pairs_aside),
+        order_accuracy=accuracy,
         held_out=tuple(e.name for e in held_out if e.name),
     )
 
