@@ -22,11 +22,10 @@ from reward_models.interface import ClipQuery, PairQuery
 from reward_models.vlm import in_process
 from reward_models.vlm.chat import data_uri, request_body
 from reward_models.vlm.checkpoint import load_processor
-from reward_models.vlm.config import WeightsSettings
-from reward_models.vlm.endpoint import served_models
+from reward_models.vlm.config import ServerSettings, WeightsSettings
 from reward_models.vlm.in_process import InProcess, takes_strings
 from reward_models.vlm.prompt import Prompt
-from reward_models.vlm.registry import make_reward_model
+from reward_models.vlm.registry import make_endpoint, make_reward_model
 from reward_models.vlm.serve import ModelServer
 from robot_stack.types.errors import RewardError
 from tests.reward_models import tiny_vlms
@@ -57,7 +56,7 @@ def test_log_probabilities_come_through_as_they_are_in_this_process(served: tupl
     here = make_reward_model("yesno", {"weights": {"model": str(folder)}}).score_done(query)[0]
     assert here.valid
     assert there.value == pytest.approx(here.value, abs=1e-5)
-    assert served_models(url) == ["tiny"]
+    assert make_endpoint(ServerSettings(url=url, model="tiny")).served() == ["tiny"]
 
 
 def post(url: str, timeout_s: float = 60.0, **changes: Any) -> httpx.Response:
