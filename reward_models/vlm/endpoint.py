@@ -152,14 +152,39 @@ class Endpoint:
             raise RewardError(f"model {self.name} gave no answer, must answer; {problems[0]}")
         return answers
 
-    async def _answer_all(self, bodies: Sequence[dict[str, object]]) -> list[Answer]:
-        httpx = self._httpx
+    def served(self) -> list[str]:
+        """Ask the server which models it serves; return their names.
+
+        Raises:
+            RewardError: If it does not say so in its time.
+        """
+        url, timeout_s = self._settings.url, self._settings.timeout_s
+
+        async def fetch() -> tuple[int, bytearray]:
+            async with self._client() as client:
+                return await _exchange(client, "GET", f"{url}/models", timeout_s=timeout_s)
+
+        try:
+            status, reply = asyncio.run(fetch())
+            if status != 200:
+                raise _Failure(f"it answered {status}", passing=_passing(status))
+            return [str(model["id"]) for model in json.loads(reply)["data"]]
+        except (_Failure, self._httpx.InvalidURL, ValueError, KeyError, TypeError, RecursionError) as error:
+            why = " ".join((error.reason if isinstance(error, _Failure) else repr(error)).split())[:200]
+            raise RewardError(
+                f"server at {url} does not say which models it has ({why}), must answer GET /models; look at its log, "
+                "or name the model with --served"
+            ) from error
+
+    def _client(self) -> Any:
         headers = PLAIN | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
-        settings = self._settings
-        gate = asyncio.Semaphore(settings.concurrency)
-        async with httpx.AsyncClient(
-            headers=headers, timeout=settings.timeout_s, verify=self._tls, trust_env=False
-        ) as client:
+        return self._httpx.AsyncClient(
+            headers=headers, timeout=self._settings.timeout_s, verify=self._tls, trust_env=False
+        )
+
+    async def _answer_all(self, bodies: Sequence[dict[str, object]]) -> list[Answer]:
+        gate = asyncio.Semaphore(self._settings.concurrency)
+        async with self._client() as client:
 
             async def one(body: dict[str, object]) -> Answer:
                 async with gate:
@@ -248,28 +273,3 @@ def _tls(settings: ServerSettings) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=settings.ca_file)
     except (OSError, ssl.SSLError) as error:
         raise RewardError(f"ca_file is {settings.ca_file}, must be certificates in PEM ({error})") from error
-
-
-def served_models(url: str, timeout_s: float = 10.0) -> list[str]:
-    """Ask a server which models it serves; return their names.
-
-    Raises:
-        RewardError: If it does not say so in its time.
-    """
-    httpx = optional_import("httpx")
-
-    async def fetch() -> tuple[int, bytearray]:
-        async with httpx.AsyncClient(headers=PLAIN, timeout=timeout_s, trust_env=False) as client:
-            return await _exchange(client, "GET", f"{url.rstrip('/')}/models", timeout_s=timeout_s)
-
-    try:
-        status, reply = asyncio.run(fetch())
-        if status != 200:
-            raise _Failure(f"it answered {status}", passing=_passing(status))
-        return [str(model["id"]) for model in json.loads(reply)["data"]]
-    except (_Failure, httpx.InvalidURL, ValueError, KeyError, TypeError, RecursionError) as error:
-        why = " ".join((error.reason if isinstance(error, _Failure) else repr(error)).split())[:200]
-        raise RewardError(
-            f"server at {url} does not say which models it has ({why}), must answer GET /models; look at its log, or "
-            "name the model with --served"
-        ) from error

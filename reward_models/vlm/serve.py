@@ -13,6 +13,8 @@ import binascii
 import io
 import json
 import logging
+import select
+import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -196,6 +198,9 @@ class _Handler(BaseHTTPRequestHandler):
         top = request.top_logprobs if request.logprobs else 0
         try:
             with self.turn:
+                if self._gone():
+                    self.close_connection = True
+                    return
                 backend = self.backends[request.model]
                 (answer,) = backend.answer([prompt], max_tokens=request.max_tokens, top_logprobs=top)
         except RewardError as error:
@@ -203,6 +208,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(500, str(error))
             return
         self._reply(200, reply_of(answer, request.model, logprobs=top > 0))
+
+    def _gone(self) -> bool:
+        """Return whether the client has closed its connection while its request waited."""
+        readable, _, _ = select.select([self.connection], [], [], 0.0)
+        try:
+            return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+        except ConnectionError:
+            return True
 
     def _refuse(self, code: int, why: str) -> None:
         self._reply(code, {"error": {"message": why, "code": code}})
@@ -212,8 +225,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        try:
+            self.end_headers()
+            self.wfile.write(content)
+        except ConnectionError:
+            self.close_connection = True
+            _log.warning(
+                "a client went away before its answer; set concurrency: 1, or a longer timeout_s, under server"
+            )
 
     def log_message(self, format: str, *args: Any) -> None:
         _log.debug(format, *args)

@@ -270,7 +270,7 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     ask.add_argument("target", metavar="MODEL|URL", help=text)
     ask.add_argument("--model", metavar="NAME", help="of a URL: which kind of model it serves")
     ask.add_argument("--served", default="", metavar="NAME", help="of a URL: as the server calls it (its only one)")
-    text = "YAML with what stands under settings: in a run's file; with a URL, all but server"
+    text = "YAML with what stands under settings: in a run's file; with a URL, all but where it is"
     ask.add_argument("--settings", type=Path, metavar="FILE", help=text)
     text = "make the clips of two demonstrations of this run (of the simulator); its file may say where the model is"
     ask.add_argument("--run", dest="name", metavar="RUN", help=text)

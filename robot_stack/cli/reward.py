@@ -376,6 +376,7 @@ def _serve(checkpoint: str, adapter: list[str], port: int, device: str | None, a
     )
     server = ModelServer(backends, port)
     print(f"serving {', '.join(backends)} at {server.url}", flush=True)
+    print("It answers one request after the other: set concurrency: 1 beside the url in server", flush=True)
     print(f"Next: robot-stack reward probe {server.url} --model NAME; from another machine, through ssh -L", flush=True)
     try:
         server.run()

@@ -26,7 +26,7 @@ from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
 from tests.report.fake_run import VERSION, write_run
 from tests.reward_models import seeing_server
-from tests.reward_models.bad_server import Server, says
+from tests.reward_models.bad_server import Server, raw, says
 from tests.reward_models.seeing_server import sees
 from tests.reward_models.spoken import BRIGHT, DIM
 from tests.reward_models.watermarked import Watermark
@@ -303,6 +303,44 @@ def test_probe_asks_a_server_by_its_address(
         assert main(["reward", "probe", server.url, "--model", "grm"]) == 0
         assert {body["model"] for body in server.bodies[1:]} == {"GRM-3B"}
     assert capsys.readouterr().out.startswith("grm answers sensibly: ")
+
+
+def test_probe_of_lrm_by_its_address_asks_the_adapters_that_are_served(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reward_probing, "generate", plain)
+    monkeypatch.setenv("REWARD_TOKEN", "s3cret-token")
+    settings = tmp_path / "place.yaml"
+    settings.write_text("server: {token_env: REWARD_TOKEN, timeout_s: 20, concurrency: 1}")
+    models = json.dumps({"data": [{"id": "Qwen"}, {"id": "progress"}]}).encode()
+    with Server(lambda handler, body: handler.reply(200, models), sees(seeing_server.lrm)) as server:
+        assert main(["reward", "probe", server.url, "--model", "lrm", "--settings", str(settings)]) == 0
+        assert {body["model"] for body in server.bodies[1:]} == {"progress"}
+        assert {headers["Authorization"] for headers in server.headers} == {"Bearer s3cret-token"}
+    assert capsys.readouterr().out.startswith("lrm answers sensibly: ")
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("weights: {model: x}", "settings name a place, must not beside the URL"),
+        ("server: {url: 'http://127.0.0.1:1/v1'}", "settings name a place, must not beside the URL"),
+        ("server: here", "server of the settings is 'here', must be a mapping"),
+        ("server: {timeout: 3}", "server of the settings is wrong: timeout: Extra inputs"),
+        ("server: {timeout_s: 3}", "models at {url} are GRM-3B, other, must be one; name it with --served"),
+    ],
+)
+def test_probe_of_a_url_with_settings_that_do_not_fit_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, words: str
+) -> None:
+    settings = tmp_path / "place.yaml"
+    settings.write_text(place)
+    models = json.dumps({"data": [{"id": "GRM-3B"}, {"id": "other"}]}).encode()
+    with Server(raw(models)) as server:
+        assert main(["reward", "probe", server.url, "--model", "grm", "--settings", str(settings)]) == 1
+        assert words.replace("{url}", server.url) in " ".join(capsys.readouterr().err.split())
+        assert main(["reward", "probe", server.url, "--model", "lrm"]) == 1
+    assert "must be at least one of contrastive, progress, completion" in " ".join(capsys.readouterr().err.split())
 
 
 def test_probe_of_a_server_that_answers_the_wrong_way_round_is_exit_code_one(

@@ -243,7 +243,7 @@ def test_a_reply_that_is_compressed_is_not_unpacked(coding: str) -> None:
 def test_a_list_of_models_that_is_none_is_an_error_in_words(behaviour: Behaviour, told: str) -> None:
     timeout_s = 0.5 if behaviour is drips else 20.0
     with Server(behaviour) as server, pytest.raises(RewardError, match=f"does not say which models it has .*{told}"):
-        endpoint.served_models(server.url, timeout_s=timeout_s)
+        connect(server.url, timeout_s=timeout_s).served()
 
 
 # What goes wrong

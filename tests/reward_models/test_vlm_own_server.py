@@ -6,8 +6,10 @@ import base64
 import io
 import json
 import struct
+import threading
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,14 @@ from reward_models.interface import ClipQuery, PairQuery
 from reward_models.vlm import in_process
 from reward_models.vlm.chat import data_uri, request_body
 from reward_models.vlm.checkpoint import load_processor
-from reward_models.vlm.config import WeightsSettings
-from reward_models.vlm.endpoint import served_models
+from reward_models.vlm.config import ServerSettings, WeightsSettings
 from reward_models.vlm.in_process import InProcess, takes_strings
 from reward_models.vlm.prompt import Prompt
-from reward_models.vlm.registry import make_reward_model
+from reward_models.vlm.registry import make_endpoint, make_reward_model
 from reward_models.vlm.serve import ModelServer
 from robot_stack.types.errors import RewardError
 from tests.reward_models import tiny_vlms
-from tests.reward_models.spoken import frame, image, instruction
+from tests.reward_models.spoken import Spoken, frame, image, instruction
 
 pytestmark = pytest.mark.long
 
@@ -55,13 +56,13 @@ def test_log_probabilities_come_through_as_they_are_in_this_process(served: tupl
     here = make_reward_model("yesno", {"weights": {"model": str(folder)}}).score_done(query)[0]
     assert here.valid
     assert there.value == pytest.approx(here.value, abs=1e-5)
-    assert served_models(url) == ["tiny"]
+    assert make_endpoint(ServerSettings(url=url, model="tiny")).served() == ["tiny"]
 
 
-def post(url: str, **changes: Any) -> httpx.Response:
+def post(url: str, timeout_s: float = 60.0, **changes: Any) -> httpx.Response:
     prompt = Prompt(user=("Is it done? ", image(1.0)))
     body = request_body(prompt, lambda shown: data_uri(shown, "png"), model="tiny", max_tokens=4, top_logprobs=0)
-    return httpx.post(f"{url}/chat/completions", json=body | changes, trust_env=False, timeout=60)
+    return httpx.post(f"{url}/chat/completions", json=body | changes, trust_env=False, timeout=timeout_s)
 
 
 def asked(url: str) -> list[dict[str, Any]]:
@@ -126,6 +127,35 @@ def test_a_port_that_is_taken_is_said(served: tuple[str, Path]) -> None:
     port = int(served[0].rsplit(":", 1)[1].split("/")[0])
     with pytest.raises(RewardError, match=rf"port is {port}, must be free on 127\.0\.0\.1"):
         ModelServer({}, port)
+
+
+def test_nothing_is_generated_for_a_client_that_has_gone(capfd: pytest.CaptureFixture[str]) -> None:
+    asked, go = [], threading.Event()
+
+    def say(prompt: Prompt) -> str:
+        asked.append(prompt)
+        assert go.wait(30.0)
+        return "yes"
+
+    def until(condition: Callable[[], bool]) -> None:
+        for _ in range(3000):
+            if condition():
+                return
+            time.sleep(0.01)  # between two looks, not in place of them
+        pytest.fail("nothing came in 30 s")
+
+    server = ModelServer({"tiny": Spoken(say)}, 0)
+    server.start()
+    for _ in range(3):  # the first is being answered, the others wait
+        with pytest.raises(httpx.ReadTimeout):
+            post(server.url, timeout_s=0.3)
+        until(lambda: len(asked) == 1)
+    go.set()
+    assert post(server.url).json()["choices"][0]["message"]["content"] == "yes"
+    until(lambda: not any("process_request" in thread.name for thread in threading.enumerate()))
+    server.close()
+    assert len(asked) == 2
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["internvl", "llava"])

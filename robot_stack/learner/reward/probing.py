@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import ValidationError
 
 from reward_models.interface import Frame, Instruction
 from reward_models.probe import Probe, probe
-from reward_models.vlm.endpoint import served_models
+from reward_models.vlm.config import Question, ServerSettings
+from reward_models.vlm.registry import make_endpoint
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward.evaluation import own_model
@@ -25,16 +28,43 @@ SIMULATED = "peg_insert"
 def at_url(url: str, *, model: str, served: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return settings of a model on a server; where nobody says how the server calls it, its only model.
 
+    Adapters of LRM that nobody names are those that the server calls by their questions.
+
+    Args:
+        settings: All else; `server` among them may hold what goes beside the address, such as `token_env`.
+
     Raises:
-        ConfigError: If the settings name a place of their own.
+        ConfigError: If the settings name a place of their own, or do not fit.
         RewardError: If the server does not say, or has several.
     """
-    if {"server", "weights"} & set(settings):
-        raise ConfigError(f"settings name a place, must not beside the URL {url}; leave server and weights out")
-    names = [served] if served else served_models(url)
+    beside = settings.get("server", {})
+    if not isinstance(beside, Mapping):
+        raise ConfigError(f"server of the settings is {beside!r}, must be a mapping; correct it")
+    if "weights" in settings or "url" in beside:
+        raise ConfigError(f"settings name a place, must not beside the URL {url}; leave weights and url out")
+    try:
+        server = ServerSettings.model_validate({"model": served or model, **beside, "url": url})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ConfigError(
+            f"server of the settings is wrong: {'.'.join(map(str, first['loc']))}: {first['msg']}; correct it"
+        ) from None
+    place = {"url": url, "model": server.model, **beside}
+    adapted = model == "lrm" and "adapters" not in settings
+    if not adapted and (served or "model" in beside):
+        return {**settings, "server": place}
+    names = make_endpoint(server).served()
+    if adapted:
+        adapters = {name: name for name in names if name in get_args(Question)}
+        if not adapters:
+            raise RewardError(
+                f"models at {url} are {', '.join(names) or 'none'}, must be at least one of "
+                f"{', '.join(get_args(Question))}; name the adapters in --settings"
+            )
+        return {**settings, "adapters": adapters, "server": place}
     if len(names) != 1:
         raise RewardError(f"models at {url} are {', '.join(names) or 'none'}, must be one; name it with --served")
-    return {**settings, "server": {"url": url, "model": names[0]}}
+    return {**settings, "server": place | {"model": names[0]}}
 
 
 def probe_model(wanted: Wanted, run: Path | None, *, seed: int, say: Callable[[str, int, int], None]) -> Probe:
