@@ -157,6 +157,11 @@ def waiting(tmp_path: Path):
     process.communicate()
 
 
+def in_its_own_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+
+
 def test_a_terminal_that_closes_ends_a_run_in_order(tmp_path: Path) -> None:
     ours, terminal = os.openpty()
     with subprocess.Popen(
@@ -166,7 +171,7 @@ def test_a_terminal_that_closes_ends_a_run_in_order(tmp_path: Path) -> None:
         stdout=terminal,
         stderr=terminal,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=in_its_own_terminal,
     ) as process:
         os.close(terminal)
         try:

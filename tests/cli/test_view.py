@@ -144,5 +144,6 @@ def test_a_learner_that_writes_to_the_store_is_told_and_may_refuse(recorded: Pat
     assert open_store(run / "store").labels_of(DEMO)[-1].verdict is Verdict.SUCCESS
 
 
-def refuse(_: Label) -> None:
+def refuse(_: Label, *, by_actor: bool) -> None:
+    assert not by_actor
     raise SpecError("episode is not one of this run")

@@ -221,8 +221,8 @@ def test_a_gripper_wish_is_not_repeated_and_comes_in_the_grippers_own_units(benc
     wishes = bench.double.gripper_wishes[since:]
     assert np.allclose(wishes, 0.25 * FINGER_OPEN_M)
     assert len(wishes) < 4  # of twenty; on a busy machine safety's silence makes the next wish a new one
-    bench.safety.gripper = None
     wait_until(lambda: abs(bench.safety.states[-1][1].gripper - 0.25) < 0.01, "measured opening")
+    bench.safety.gripper = None
 
 
 @every_driver
@@ -267,10 +267,10 @@ def test_joint_states_of_another_arm_steer_nothing(bench):
         wait_until(lambda: bench.safety.kinds[-1] is FaultKind.SECOND_SENDER, "fault of a second publisher")
         assert "joint states on /joint_states jumps by" in bench.safety.fault
         wait_until(lambda: not bench.moving(), "rest")
-        here = bench.double.arm.angles.copy()
+        here, since = bench.double.arm.angles.copy(), len(bench.safety.states)
         bench.let_pass(0.5)
         assert np.abs(bench.double.arm.angles - here).max() < 0.02
-        told = np.array([state.joints_rad for _, state in bench.safety.states[-50:]])
+        told = np.array([state.joints_rad for _, state in bench.safety.states[since:]])
         assert np.abs(told - here).max() < 0.02
     finally:
         impostor.end()

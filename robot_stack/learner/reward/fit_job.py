@@ -190,7 +190,10 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
         Stopped, FitError, StoreError, RuntimeError: See `elsewhere.fit_elsewhere`.
     """
     answer = elsewhere.fit_elsewhere(OWN, job.to_bytes(), stopping, of="reward model")
-    told = {name: FitReport(**said) for name, said in answer["told"].items()}
+    told = {
+        name: FitReport(**said | {key: tuple(said[key]) for key in ("trained_on", "held_out")})
+        for name, said in answer["told"].items()
+    }
     return Fit(version=answer["version"], told=told, held_out=tuple(answer["held_out"]))
 
 
