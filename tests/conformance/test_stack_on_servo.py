@@ -37,7 +37,7 @@ from tests.conformance.conformance_rig import ARM, Spinning, robot_of, wait_unti
 from tests.conformance.driver_doubles import SENSOR, ServoDouble
 
 START_S = 40.0
-WRENCH = {"topic": "/wrench_of_the_world", "frame": "tcp"}
+WRENCH = {"topic": "/wrench_of_the_world", "acts": "on_tool", "frame": "tcp"}
 
 
 class WorldArm:
