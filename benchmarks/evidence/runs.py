@@ -20,7 +20,7 @@ from benchmarks.learning.lockstep import LAST, human_share, keep_demonstrations,
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.config.teleop_parts import OperatorConfig
+from robot_stack.config.teleop import ScriptedTeleop
 from robot_stack.learner.online_training import finish
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
@@ -273,9 +273,9 @@ def operator_figures(folder: Path, resolved: ResolvedRun) -> dict[str, Any]:
 
 
 def said_after_s(resolved: ResolvedRun) -> float:
-    """How long after a task is done the scripted operator says so."""
-    operator: OperatorConfig = resolved.teleop.operator  # type: ignore[attr-defined]
-    return operator.reaction_s + operator.verdict_s
+    """How long after a task is done the operator says so; the expert of an environment has no say, its task ends."""
+    teleop = resolved.teleop
+    return teleop.operator.reaction_s + teleop.operator.verdict_s if isinstance(teleop, ScriptedTeleop) else 0.0
 
 
 def _in_hand(episode: StoredEpisode) -> int:

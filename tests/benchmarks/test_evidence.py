@@ -14,6 +14,7 @@ from benchmarks.evidence.runs import EvidenceRuns, commit, defaults_of, resolve,
 from benchmarks.evidence.table import MixedSettings, differences, document, pooled, refuse_mixed, seeds_interval, table
 from benchmarks.evidence.targets import targets
 from benchmarks.learning.comparison import FOLDER, Result
+from robot_stack.config.resolve import load_run
 
 SETTINGS = {"algorithm": "rlpd", "settings": {"utd": 8.0}}
 
@@ -230,6 +231,7 @@ def test_without_q_and_hg_dagger_have_the_updates_and_the_average_of_what_is_shi
 def test_a_demonstration_ends_when_the_task_is_done_and_not_when_its_operator_says_so() -> None:
     assert said_after_s(resolve(CONDITIONS["full"], 0, 5.0)) == pytest.approx(0.3 + 0.6)
     assert said_after_s(resolve(CONDITIONS["half_skilled.full"], 0, 5.0)) == pytest.approx(0.45 + 0.6)
+    assert said_after_s(load_run("mountain_car")) == 0.0, "an environment says itself that its task is done"
 
 
 def test_the_commit_is_named() -> None:

@@ -58,7 +58,7 @@ def test_a_verdict_is_brought_once(cell, learner, running):
 
 
 def test_one_that_the_learner_refuses_is_told_and_not_sent_again(cell, learner, running, monkeypatch):
-    def refuse(label):
+    def refuse(label, by_actor):
         raise SpecError("episode is not one of this run")
 
     monkeypatch.setattr(learner, "label", refuse)

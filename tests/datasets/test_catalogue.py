@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.datasets.summary import summarize
 from robot_stack.disk.jsonl import append_row
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.episode_writer import write_whole
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
@@ -110,9 +112,12 @@ def test_a_damaged_episode_is_refused_and_listed_with_the_reason(tmp_path: Path)
 
 
 def test_a_source_that_nobody_is_makes_an_episode_bad(tmp_path: Path) -> None:
-    strange = made_episode("000001-demo-a")
-    strange = changed(strange, source=np.full(strange.length, 77, np.uint8))
-    catalogue = opened(write_folder(tmp_path / "d", [strange, made_episode("000002-demo-a")]))
+    written = [made_episode(f"00000{number}-demo-a") for number in (1, 2)]
+    view = write_folder(tmp_path / "d", written)
+    strange = changed(written[0], source=np.full(written[0].length, 77, np.uint8))
+    shutil.rmtree(view.path("000001-demo-a"))
+    write_whole(view.path("000001-demo-a"), strange)
+    catalogue = opened(view)
     with pytest.raises(StoreError, match=r"source of 000001-demo-a is 77, must be one of \[0, 1, 2, 3\]"):
         catalogue.whole("000001-demo-a")
     assert [entry.header.episode_id for entry in catalogue.entries()] == ["000002-demo-a"]
