@@ -111,11 +111,12 @@ class Catalogue:
             StoreError: If it is no folder of episodes any more.
         """
         with self._lock:
-            state = _state(self._view)
+            written = _written(self._view.paths)  # before it is read: what comes meanwhile is looked at next time
+            state = written, _closed(self._view)
             if state == self._state:
                 return
             self._view = open_store(self._view.root, self._view.text, self._view.others)
-            self._state = _state(self._view)
+            self._state = written, (False,) * len(self._view.unfinished)
             for episode_id in self._view.episodes:
                 if episode_id not in self._heads and episode_id not in self._bad:
                     self._read_head(episode_id)
@@ -212,12 +213,15 @@ class Catalogue:
             self.version += 1
 
 
-def _state(view: StoreView) -> object:
-    """Return what differs once something was written that a list shows; a few stats, whatever the folder's size."""
-    paths = view.paths
-    looked_at = (paths.episodes, paths.labels, paths.stages, paths.notes, paths.quarantine)
-    closed = [(StorePaths(view.root).episode(name) / FILE_NAME).exists() for name in view.unfinished]
-    return [_stat(path) for path in looked_at], closed
+def _written(paths: StorePaths) -> list[tuple[int, int]]:
+    """Return what differs once something was written that a list or a copy has; a few stats, whatever the size."""
+    logs = (paths.labels, paths.stages, paths.preferences, paths.notes)
+    return [_stat(path) for path in (paths.episodes, *logs, paths.quarantine)]
+
+
+def _closed(view: StoreView) -> tuple[bool, ...]:
+    """Return which of the episodes that were being written have closed since."""
+    return tuple((view.paths.episode(name) / FILE_NAME).exists() for name in view.unfinished)
 
 
 def _stat(path: Path) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Datasets made from others, which stay as they are: edited, merged, or split by outcome, by kind or at random.
 
 A trim that cuts an episode's tail makes its verdicts void, because they spoke of a last frame that is gone: it then
-counts as cut short, until somebody relabels it.
+counts as cut short, until somebody relabels it. One that is discarded stays so.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from robot_stack.datasets.summary import EpisodeSummary
 from robot_stack.replay.columns import columns
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.manifest import FILE_NAME, Manifest
+from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict, stamp_after
@@ -115,6 +116,7 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
         names: dict[bytes, str] = {}
         for view in views:
             kept = {}
+            _take_words(store, view)
             for episode_id in view.episodes:
                 seal = (view.path(episode_id) / FILE_NAME).read_bytes()
                 if seal in names:
@@ -123,6 +125,8 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
                     store.labels += [label for label in said if label not in store.labels]
                     marked = (replace(m, episode_id=names[seal]) for m in view.marks if m.episode_id == episode_id)
                     store.marks += [mark for mark in marked if mark not in store.marks]
+                    noted = (replace(n, episode_id=names[seal]) for n in view.notes if n.episode_id == episode_id)
+                    store.notes += [note for note in noted if note not in store.notes]
                     continue
                 name = _free(episode_id, store.taken)
                 if store.copy(view, episode_id, name=name):
@@ -133,6 +137,15 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
             store.carry(view, kept)
         store.finish("merge", [view.root for view in views], {"renamed": renamed})
     return store, renamed
+
+
+def _take_words(store: NewStore, view: StoreView) -> None:
+    """Take the words of a dataset's other tasks; where two datasets word a task differently, the first's count."""
+    words, taken = {store.task: view.text, **view.others}, {store.task: store.text, **store.others}
+    for task_id, text in words.items():
+        if taken.setdefault(task_id, text) != text:
+            store.warnings.append(f"task {task_id} is {text!r} in {view.root}, and is now {taken[task_id]!r}")
+    store.others = {task_id: text for task_id, text in taken.items() if task_id != store.task}
 
 
 def _free(episode_id: str, taken: Sequence[str]) -> str:
@@ -243,5 +256,8 @@ def _trimmed(store: NewStore, view: StoreView, episode_id: str, frames: tuple[in
     store.write(changed)
     store.notes += [note for note in view.notes if note.episode_id == episode_id]
     store.marks += shifted(view.marks_of(episode_id), *frames)
+    labels = view.labels_of(episode_id)
     if frames[1] == episode.length:
-        store.labels += view.labels_of(episode_id)
+        store.labels += labels
+    elif outcome(labels, episode.end) is Outcome.DISCARD:
+        store.labels += [label for label in labels if label.verdict is Verdict.DISCARD]

@@ -16,6 +16,9 @@ from robot_stack.types.preferences import Preference
 from robot_stack.types.stages import MOST_STAGES, StageMark
 from robot_stack.types.transition import EpisodeHeader
 
+Said = tuple[list[Label], list[StageMark], list[Preference]]
+"""Labels and stage marks of an episode, and the preferences whose first moment is in it."""
+
 
 def header_of(raw: Mapping[str, Any]) -> EpisodeHeader:
     """Build a header from its JSON form, and check its fields.
@@ -34,6 +37,24 @@ def header_of(raw: Mapping[str, Any]) -> EpisodeHeader:
         if value is not None and (not isinstance(value, int) or not -(2**63) <= value < 2**63):
             raise StoreError(f"{name} of {header.episode_id} is {str(value)[:40]}, must be a whole number of 64 bits")
     return header
+
+
+def said_of(raw: Mapping[str, Any], episode_id: str) -> Said:
+    """Build what a file tells of its episode: labels, stage marks and preferences, each of this episode and no other.
+
+    Raises:
+        StoreError, SpecError: If there are too many, a field is out of range, or one is of another episode.
+        ValueError, KeyError, TypeError: If one is none.
+    """
+    said = labels_of(raw["labels"]), marks_of(raw.get("stages", [])), preferences_of(raw.get("preferences", []))
+    labels, marks, preferences = said
+    of_labels, of_marks = (each.episode_id for each in labels), (each.episode_id for each in marks)
+    for of in (*of_labels, *of_marks, *(each.first.episode_id for each in preferences)):
+        if of != episode_id:
+            raise StoreError(
+                f"episode of a label, mark or answer is {of}, must be {episode_id}, beside which it is; leave it out"
+            )
+    return said
 
 
 def labels_of(raw: Sequence[Mapping[str, Any]]) -> list[Label]:
@@ -81,7 +102,7 @@ def preferences_of(raw: Sequence[Mapping[str, Any]]) -> list[Preference]:
 def _annotations(
     raw: Sequence[Mapping[str, Any]], parse: Callable[[Mapping[str, Any]], Annotation], what: str
 ) -> list[Annotation]:
-    """Build annotations of an episode, and check how many there are, of which episode each is, and its time."""
+    """Build annotations of an episode, and check how many there are, and the episode's name and the time of each."""
     if len(raw) > bounds.MAX_LABELS:
         raise StoreError(
             f"number of {what}s is {len(raw)}, must be at most {bounds.MAX_LABELS} an episode; leave it out"

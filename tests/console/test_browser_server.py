@@ -269,6 +269,14 @@ def test_a_trim_writes_a_new_dataset_and_leaves_the_old_one(own: Served) -> None
     assert (code, b"the first before the last" in why) == (409, True)
 
 
+def test_a_copy_has_the_verdicts_that_the_page_shows_also_while_they_can_be_undone(own: Served) -> None:
+    own.post("api/label", {"episode": DEMO, "verdict": "discard"})
+    assert not open_store(own.root).labels_of(DEMO)
+    code, body = own.post("api/trim", {"trims": {HELPED: {"first": 2, "last": 9}}})
+    assert code == 200
+    assert [verdict for verdict, _ in verdicts(Path(json.loads(body)["folder"]), DEMO)] == [Verdict.DISCARD]
+
+
 @pytest.mark.parametrize(
     ("format", "library", "file", "command"),
     [

@@ -11,6 +11,7 @@ import pytest
 
 from robot_stack.datasets import catalogue as module
 from robot_stack.datasets.catalogue import Catalogue
+from robot_stack.datasets.comparing import Comparing
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.datasets.summary import summarize
 from robot_stack.disk.jsonl import append_row
@@ -18,7 +19,8 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.episode_writer import write_whole
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
-from robot_stack.types.event import Verdict
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.preferences import Further, Moment, Preference
 from robot_stack.types.transition import EpisodeKind
 from tests.datasets.data_rig import TASK, changed, label, made_episode, made_spec, write_folder
 
@@ -98,6 +100,35 @@ def test_an_episode_is_running_until_it_has_ended(tmp_path: Path) -> None:
         catalogue.refresh()
         assert [entry.steps for entry in catalogue.entries()] == [12]
         assert catalogue.view.unfinished == ()
+
+
+def test_what_is_written_while_the_folder_is_read_is_seen_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = write_folder(tmp_path / "d", [made_episode("000001-demo-a")])
+
+    def slow(*args: object) -> StoreView:
+        found = open_store(*args)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        append_row(view.paths.labels, asdict(label("000001-demo-a", Verdict.DISCARD)))
+        return found
+
+    monkeypatch.setattr(module, "open_store", slow)
+    catalogue = opened(view)
+    assert [entry.outcome for entry in catalogue.entries()] == ["success"]
+    catalogue.refresh()
+    assert [entry.outcome for entry in catalogue.entries()] == ["discard"]
+
+
+def test_an_answer_to_which_got_further_is_in_the_view(tmp_path: Path) -> None:
+    catalogue = opened(write_folder(tmp_path / "d", [made_episode("000001-demo-a"), made_episode("000002-demo-a")]))
+    first, second = (Moment(episode_id=f"00000{number}-demo-a", frame=3) for number in (1, 2))
+    said = Preference(
+        first=first, second=second, further=Further.SECOND, source=LabelSource.OPERATOR, by="a", stamp_unix_s=1.0
+    )
+    Comparing(catalogue).say(said)
+    catalogue.refresh()
+    assert catalogue.view.preferences == (said,)
 
 
 def test_a_damaged_episode_is_refused_and_listed_with_the_reason(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from robot_stack.datasets.summary import summarize
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.errors import StoreError
-from robot_stack.types.event import Verdict
+from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason
 from tests.datasets.data_rig import assert_same_episode, contents, label, made_episode, write_folder
@@ -89,6 +89,13 @@ def test_cut_tail_makes_verdicts_void_and_a_cut_head_does_not(tmp_path: Path) ->
         ("open", "recorded", 10), ("success", "operator", 10),
     ]  # fmt: skip
     assert_same_episode(again.read("e"), trim(view.read("e"), 0, 10))
+
+
+def test_a_discarded_episode_stays_discarded_when_its_tail_is_cut(tmp_path: Path) -> None:
+    said = [label("e", Verdict.SUCCESS, LabelSource.MODEL), label("e", Verdict.DISCARD, at=2.0)]
+    view = write_folder(tmp_path / "a", [made_episode("e")], said)
+    edit(view, tmp_path / "b", Changes(trims={"e": (0, 10)}), now_unix_s=9.0)
+    assert [line.outcome for line in summarize(open_store(tmp_path / "b"))[0]] == ["discard"]
 
 
 def test_trim_and_relabel_together_say_how_the_shorter_one_ended(tmp_path: Path) -> None:

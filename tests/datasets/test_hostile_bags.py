@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,17 @@ from robot_stack.datasets import bounds
 from robot_stack.datasets.bag import messages
 from robot_stack.datasets.bag.read import import_mcap, raw_messages
 from robot_stack.types.errors import StoreError
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.preferences import Further, Moment, Preference
 from tests.datasets.bombs import about, bag, image, zeros_bag
-from tests.datasets.data_rig import contents, made_spec
+from tests.datasets.data_rig import contents, label, made_spec, mark
 
 MAGIC = b"\x89MCAP0\r\n"
 SMALL = made_spec(cameras=("front",))
+ANSWER = {
+    "second": Moment(episode_id="000000-demo-a", frame=2), "further": Further.SECOND, "source": LabelSource.OPERATOR,
+    "by": "a", "stamp_unix_s": 1.0,
+}  # fmt: skip
 
 
 def refused(folder: Path, tmp_path: Path, words: str) -> None:
@@ -206,3 +213,16 @@ def test_an_episode_of_an_hour_fits_the_bound() -> None:
     hour = 3600 * 10 * 2 * 128 * 128 * 3
     assert hour < bounds.MAX_EPISODE_BYTES
     assert bounds.unpacked_limit(hour // 30) > hour
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"labels": [asdict(label("000000-demo-b", Verdict.SUCCESS, at=9.0))]},
+        {"stages": [asdict(mark("000000-demo-b", 1, 3))]},
+        {"preferences": [asdict(Preference(first=Moment(episode_id="000000-demo-b", frame=1), **ANSWER))]},
+    ],
+)
+def test_a_file_says_nothing_of_the_episodes_of_other_files(said: dict[str, Any], tmp_path: Path) -> None:
+    bag(tmp_path / "in" / "a.mcap", about(SMALL, **said), [])
+    refused(tmp_path / "in", tmp_path, "is 000000-demo-b, must be 000000-demo-a")

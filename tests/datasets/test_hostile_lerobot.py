@@ -183,6 +183,7 @@ def test_episode_table_that_lies_is_refused(copy: Path, column: str, value: floa
         ({"header": {"started_unix_s": 1e300}}, "started_unix_s is"),
         ({"labels": [{**LABEL, "note": "x" * 3000}]},
          "length of note on e is 3000"),
+        ({"labels": [LABEL]}, "is e, must be 00"),
         ({"last": {"proprio": [[[0.0]]]}}, "is unreadable"),
     ],
 )  # fmt: skip

@@ -71,6 +71,23 @@ def test_one_dataset_is_no_merge(view: StoreView, tmp_path: Path) -> None:
         merge([view], tmp_path / "all")
 
 
+def test_same_episode_keeps_what_is_noted_in_either_copy(tmp_path: Path) -> None:
+    one = write_folder(tmp_path / "1", [made_episode("e")])
+    for name, note in (("2", "the lamp was off"), ("3", "the peg was loose")):
+        edit(one, tmp_path / name, Changes(notes={"e": note}), now_unix_s=float(name))
+    merge([open_store(tmp_path / "2"), open_store(tmp_path / "3")], tmp_path / "all")
+    assert [note.text for note in open_store(tmp_path / "all").notes] == ["the lamp was off", "the peg was loose"]
+
+
+def test_words_of_the_tasks_of_all_are_kept_and_a_contradiction_is_told(tmp_path: Path) -> None:
+    one = write_folder(tmp_path / "1", [made_episode("e")], others={"green": "insert it into the green socket"})
+    two = write_folder(tmp_path / "2", [made_episode("f")], others={"green": "green one", "back": "put it back"})
+    store, _ = merge([one, two], tmp_path / "all")
+    assert open_store(tmp_path / "all").others == {"green": "insert it into the green socket", "back": "put it back"}
+    (warning,) = store.warnings
+    assert warning == f"task green is 'green one' in {two.root}, and is now 'insert it into the green socket'"
+
+
 def test_same_episode_is_taken_once_with_the_labels_of_both(tmp_path: Path) -> None:
     one = write_folder(tmp_path / "1", [made_episode("e")], [label("e", Verdict.SUCCESS, LabelSource.MODEL)])
     edit(one, tmp_path / "2", Changes(verdicts={"e": Verdict.FAILURE}), now_unix_s=9.0)

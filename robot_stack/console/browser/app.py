@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -38,6 +39,7 @@ from robot_stack.console.web import BROWSER, STATIC, PageFiles, guarded, json_an
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.datasets.comparing import Comparing
 from robot_stack.datasets.extras import remedies
+from robot_stack.datasets.store_view import StoreView
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import LabelSource, Verdict
@@ -215,8 +217,13 @@ class Browser:
     async def _trim(self, request: Request) -> Response:
         said = await _body(Trims, request)
         trims = {name: (each.first, each.last) for name, each in said.trims.items()}
-        made = await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims)
+        made = await asyncio.to_thread(lambda: self._maker.trim(self._with_waiting(), trims))
         return json_answer(made.to_json())
+
+    def _with_waiting(self) -> StoreView:
+        """Return the folder with the verdicts that the page shows as given, also while they can be undone."""
+        waiting, view = self._relabels.waiting, self._catalogue.view  # in this order: one is written, and then gone
+        return replace(view, labels=(*view.labels, *(label for label in waiting if label not in view.labels)))
 
     async def _export(self, request: Request) -> Response:
         said = await _body(Export, request)
@@ -224,7 +231,7 @@ class Browser:
 
     def _written(self, said: Export, server: str) -> dict[str, Any]:
         """Write an export, and say where it can be opened on this machine."""
-        made = self._maker.export(self._catalogue.view, said.episode, said.format)
+        made = self._maker.export(self._with_waiting(), said.episode, said.format)
         told = made.to_json()
         if made.recording is not None and self._local and self._viewer is not None:
             try:

@@ -53,6 +53,12 @@ class Relabels:
             self._journal.open()
             self._verdicts.load(self._journal.waiting)
 
+    @property
+    def waiting(self) -> tuple[Label, ...]:
+        """Return the verdicts that were given and are not in the store yet."""
+        with self._lock:
+            return tuple(self._journal.waiting)
+
     def heard(self, labels: Iterable[Label]) -> None:
         """Take in the labels of the store, against which a verdict is undone."""
         with self._lock:

@@ -26,21 +26,16 @@ from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.inside import inside
 from robot_stack.datasets.new_store import NewStore, Progress
-from robot_stack.datasets.told import header_of, labels_of, marks_of, preferences_of, text_of
+from robot_stack.datasets.told import Said, header_of, said_of, text_of
 from robot_stack.replay.columns import IMAGE_PREFIX, columns
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
-from robot_stack.types.event import Label
-from robot_stack.types.preferences import Preference
 from robot_stack.types.spec import Spec
-from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EndReason
 
 Decoder = Callable[[bytes], Any]
-Said = tuple[list[Label], list[StageMark], list[Preference]]
-"""What operators said of an episode."""
 HEADER_BYTES = 1024
 """Of a message beside its numbers: stamp, frame, encoding, names of a few."""
 
@@ -250,8 +245,9 @@ def _topics(file: Path, spec: Spec) -> dict[str, list[Any]]:
 
 
 def _episode(file: Path, about: dict[str, Any], spec: Spec) -> tuple[StoredEpisode, Said, str, str]:
+    header = header_of(about["header"])
+    said = said_of(about, header.episode_id)
     topics = _topics(file, spec)
-    said = labels_of(about["labels"]), marks_of(about.get("stages", [])), preferences_of(about.get("preferences", []))
     states, executed = topics[messages.STATE], topics[messages.EXECUTED]
     timing, params = _positions(topics[messages.TIMING], 2), _positions(topics[messages.PARAMS], 2)
     several = len(spec.arms) if len(spec.arms) > 1 else 0
@@ -275,7 +271,6 @@ def _episode(file: Path, about: dict[str, Any], spec: Spec) -> tuple[StoredEpiso
         images = [np.frombuffer(m.data, np.uint8) for m in topics[messages.camera_topic(camera.name)]]
         arrays[IMAGE_PREFIX + camera.name] = np.stack(images).reshape(-1, *camera.shape)
     typed = {column.name: arrays[column.name].astype(column.dtype) for column in columns(spec)}
-    header = header_of(about["header"])
     episode = StoredEpisode(header=header, spec=spec, end=EndReason(about["end"]), arrays=typed)
     return episode, said, text_of(about["task"], "task", bounds.MAX_NAME_CHARS), text_of(about["text"], "text")
 

@@ -21,10 +21,10 @@ from robot_stack.datasets.extras import need
 from robot_stack.datasets.inside import fill, inside, inside_folder, short_text
 from robot_stack.datasets.lerobot import layout
 from robot_stack.datasets.lerobot.codec import VideoReader, frame_count
-from robot_stack.datasets.lerobot.rows import Said, episode_from, foreign_episode
+from robot_stack.datasets.lerobot.rows import episode_from, foreign_episode
 from robot_stack.datasets.lerobot.tables import numpy_rows, read_bounded
 from robot_stack.datasets.new_store import NewStore, Progress
-from robot_stack.datasets.told import text_of
+from robot_stack.datasets.told import Said, text_of
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from robot_stack.datasets.lerobot import layout
-from robot_stack.datasets.told import header_of, labels_of, marks_of, preferences_of
+from robot_stack.datasets.told import Said, header_of, said_of
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -64,10 +64,6 @@ def rows_of(
     }
 
 
-Said = tuple[list[Label], list[StageMark], list[Preference]]
-"""Labels and stage marks of an episode, and the preferences whose first moment is in it."""
-
-
 def rest_of(
     episode: StoredEpisode, labels: Sequence[Label], marks: Sequence[StageMark], preferences: Sequence[Preference]
 ) -> str:
@@ -101,7 +97,7 @@ def episode_from(
         raw = json.loads(rest)
         last = raw["last"]
         header, end = header_of(raw["header"]), EndReason(raw["end"])
-        said = labels_of(raw["labels"]), marks_of(raw.get("stages", [])), preferences_of(raw.get("preferences", []))
+        said = said_of(raw, header.episode_id)
         arrays = {IMAGE_PREFIX + name: values for name, values in images.items()}
         for column in layout.plain_columns(spec):
             values = rows[layout.feature_of(column)].astype(column.dtype).reshape(-1, *column.shape)
