@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import find, run_of_cell, search_path
-from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolve import load_resolved, with_cell_of
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.runs.folder import check_own
 from robot_stack.runs.paths import RunPaths
@@ -51,12 +51,19 @@ def find_folder(name: str) -> Path:
 def own_folder(wanted: ResolvedRun, folder: Path | None) -> Path:
     """Return `folder`, or runs/NAME: the one place of a run that several commands go on with.
 
+    What of a real cell has changed since is told.
+
     Raises:
         ConfigError: If it is of another run.
     """
     place = RUNS / wanted.name if folder is None else folder
-    check_own(wanted, place)
+    _tell(place, check_own(wanted, place))
     return place
+
+
+def _tell(folder: Path, changed: Sequence[str]) -> None:
+    for line in changed:
+        print(f"{folder}: {line}", file=sys.stderr)
 
 
 def run_and_policy(name: str, policy: str) -> tuple[ResolvedRun, Path, Path | None]:
@@ -70,17 +77,31 @@ def run_and_policy(name: str, policy: str) -> tuple[ResolvedRun, Path, Path | No
     if policy != BASE:
         folder = find_folder(name)
         path = policy_file(folder, policy)
-        return load_resolved(RunPaths(folder).resolved), folder, path
+        return _on_its_cell(folder), folder, path
     try:
         folder = find_folder(name)
     except ConfigError:
         resolved = load_cell(name)
         folder = own_folder(resolved, None)
     else:
-        resolved = load_resolved(RunPaths(folder).resolved)
+        resolved = _on_its_cell(folder)
     if resolved.run.base is None:
         raise ConfigError(f"policy is 'base', but run {resolved.name} has no base policy; add base: to its file")
     return resolved, folder, None
+
+
+def _on_its_cell(folder: Path) -> ResolvedRun:
+    """Load the run of a folder; one of a real cell that has its files here, on the cell as these say it now.
+
+    Raises:
+        ConfigError: If those files are wrong, or of another spec than the run.
+    """
+    saved = load_resolved(RunPaths(folder).resolved)
+    if saved.simulated or find("runs", saved.name, search_path(None)) is None:
+        return saved
+    now = with_cell_of(saved, load_checked(saved.name))
+    _tell(folder, check_own(now, folder))
+    return now
 
 
 def policy_file(folder: Path, policy: str) -> Path:

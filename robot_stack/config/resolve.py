@@ -25,7 +25,7 @@ from robot_stack.config.files.yaml_text import read
 from robot_stack.config.kinds import CAMERAS, ROBOTS, TELEOPS
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.run import RunConfig
-from robot_stack.config.safety import SafetyConfig, is_limit, tighten
+from robot_stack.config.safety import SafetyConfig, is_limit, tighten, tightest
 from robot_stack.config.section import Tagged, check
 from robot_stack.config.task import TaskConfig
 from robot_stack.config.tasks import merged
@@ -86,6 +86,21 @@ def load_resolved(path: Path, overrides: Sequence[str] = ()) -> ResolvedRun:
     return resolver.finish(str(name.value) if name is not None else path.stem)
 
 
+def with_cell_of(saved: ResolvedRun, now: ResolvedRun) -> ResolvedRun:
+    """Return a saved run on the cell as another run has it now: its arms, cameras, devices, boxes and limits.
+
+    A limit that was tighter then, by the command line perhaps, stays so.
+
+    Raises:
+        ConfigError: If the task does not fit that cell.
+    """
+    resolver = _Resolver((), ())
+    for part in now.parts():
+        tree = (saved if part in ("run", "task") else now).tree.get(*part.split("."))
+        resolver.add(part, tightest(tree, saved.safety) if part == "safety" and tree is not None else tree)
+    return resolver.finish(saved.name)
+
+
 class _Resolver:
     """A resolver that gathers the trees of one run, then its mistakes, then its models."""
 
@@ -99,9 +114,9 @@ class _Resolver:
 
     def resolve(self, path: Path) -> ResolvedRun:
         """Resolve everything behind a run file."""
-        run = self._add("run", read(path, self._mistakes))
-        task = self._add("task", self._task(run))
-        cell = self._add("cell", self._named("cells", run, "cell"))
+        run = self.add("run", read(path, self._mistakes))
+        task = self.add("task", self._task(run))
+        cell = self.add("cell", self._named("cells", run, "cell"))
         named = None if task is None else task.get("sim", KEY)
         if run is not None and cell is not None and task is not None and named is not None:
             self._declare(run, cell, task, named)
@@ -109,12 +124,12 @@ class _Resolver:
             self._refuse_stray_overrides()
             return self.finish(path.stem)
         for part, kind, holder in _hardware(cell):
-            self._add(part, self._named(kind, holder, KEYS[kind]))
+            self.add(part, self._named(kind, holder, KEYS[kind]))
         self._safety(self._named("safety", cell, "safety"), task)
         cameras = cell.get("cameras") if cell is not None else None
         for name, camera in (cameras.entries if cameras is not None else {}).items():
             tree = self._named("cameras", camera, "model")
-            self._add(f"cameras.{name}", _mounted(tree, camera) if tree is not None else None)
+            self.add(f"cameras.{name}", _mounted(tree, camera) if tree is not None else None)
         self._refuse_stray_overrides()
         return self.finish(path.stem)
 
@@ -138,7 +153,7 @@ class _Resolver:
             tree = self._trees.get(part)
             made = located(content, mark, (part,))
             if tree is None:
-                self._add(part, made)
+                self.add(part, made)
                 continue
             for key, node in made.entries.items():  # a cell or a task that the files began
                 if tree.get(key) is None:
@@ -156,10 +171,10 @@ class _Resolver:
         named = [part for part, _, _ in _hardware(tree.get("cell"))]
         for part in ("run", "cell", *named, "safety", "task"):
             path = tuple(part.split("."))
-            self._add(part, tree.get(*path) or Located(value={}, mark=tree.mark, path=path))
+            self.add(part, tree.get(*path) or Located(value={}, mark=tree.mark, path=path))
         cameras = tree.get("cameras")
         for name, camera in (cameras.entries if cameras is not None else {}).items():
-            self._add(f"cameras.{name}", camera)
+            self.add(f"cameras.{name}", camera)
         self._refuse_stray_overrides()
 
     def finish(self, name: str) -> ResolvedRun:
@@ -191,7 +206,8 @@ class _Resolver:
             return None  # the mistakes say why
         return merged([tree for tree in found if tree is not None], listed.mark, self._mistakes)
 
-    def _add(self, part: str, tree: Located | None) -> Located | None:
+    def add(self, part: str, tree: Located | None) -> Located | None:
+        """Add a part as a file has it, with what the command line says of it; return it."""
         if tree is None:
             return None
         for override in (each for owner, each in self._overrides if owner == part):
@@ -218,7 +234,7 @@ class _Resolver:
             else:
                 others.append((part, override))
         self._overrides = others
-        self._add("safety", base)
+        self.add("safety", base)
 
     def _check(self, part: str, model: type[T] | Tagged[T]) -> T | None:
         tree = self._trees.get(part)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.files.located import Located
+from robot_stack.config.files.located import Located, Mark
 from robot_stack.config.files.mistake import Mistake
 from robot_stack.config.section import Section
 
@@ -179,6 +179,16 @@ def tighten(base: Located, tighter: Located, mistakes: list[Mistake]) -> Located
             mistakes.append(Mistake(mark=new.mark, key=new.key, text=text))
         else:
             base = base.with_value((key,), new)
+    return base
+
+
+def tightest(base: Located, saved: SafetyConfig) -> Located:
+    """Return a safety section with the limits of a saved one in place of its own where those are tighter."""
+    for key in sorted(LIMITS):
+        node, before = base.get(key), getattr(saved, key)
+        now = SafetyConfig.model_fields[key].default if node is None else node.value
+        if _number(before) and (not _number(now) or before < now):
+            base = base.with_value((key,), Located(value=before, mark=Mark(source="saved run"), path=("safety", key)))
     return base
 
 

@@ -65,11 +65,12 @@ def _table(
     folder = Path(values["folder"]) if values["folder"] else usual_folder(resolved, Path("runs"))
     cell_only, remote_learner = (values.get(key) == "true" for key in ("cell_only", "remote_learner"))
     parts = {Part.LEARNER} if kind == "learner" else {Part.CELL} if cell_only or remote_learner else set(Part)
-    claim.enter_context(begun(resolved, folder, *parts))
+    changed = claim.enter_context(begun(resolved, folder, *parts))
     if kind == "learner":
         write_durable(RunPaths(folder).resolved, resolved.to_yaml())
         spec = learner_process(folder, values["address"] or resolved.cell.learner_address)
-        return f"{resolved.name}: the learner; folder {folder}", [spec], {**os.environ, **ONE_THREAD}
+        said = f"{resolved.name}: the learner; folder {folder}"
+        return "\n".join((said, *changed)), [spec], {**os.environ, **ONE_THREAD}
     ready = claim.enter_context(prepared(resolved, folder))
     table = choose_table(
         resolved,
@@ -78,7 +79,8 @@ def _table(
         remote_learner=remote_learner,
         self_active=kind == "sim",
     )
-    return f"{resolved.name}: DDS domain {ready.domain}; folder {folder}", table, ready.environment
+    said = f"{resolved.name}: DDS domain {ready.domain}; folder {folder}"
+    return "\n".join((said, *changed)), table, ready.environment
 
 
 def _run(kind: str, values: Mapping[str, str]) -> ResolvedRun:

@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from robot_stack.cli import train
+from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.learner import process
-from robot_stack.runs.folder import Part, begun, holding
+from robot_stack.runs.folder import Part, begun, check_own, holding
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
 
@@ -94,3 +96,71 @@ def test_a_folder_that_another_run_began_in_since_it_was_looked_at_is_refused(
     with pytest.raises(ConfigError, match=r"run.seed = 7, asked for is 8"):
         train.run("peg_insert", ["seed=8"])
     assert RunPaths(tmp_path).resolved.read_text() == other
+
+
+@pytest.fixture
+def of_a_real_cell(tmp_path: Path) -> Path:
+    """The folder of a run of a real arm, in a larger box than the cell has now."""
+    folder = tmp_path / "runs" / "ur5e_table"
+    folder.mkdir(parents=True)
+    saved = load_run("ur5e_table").document()
+    saved["cell"]["workspace"]["max_m"] = LARGER  # type: ignore[index]
+    YAML().dump(saved, RunPaths(folder).resolved)
+    RunPaths(folder).policy("policy").touch()
+    return folder
+
+
+LARGER, BOX = [-0.25, 0.15, 0.6], (-0.25, 0.15, 0.52)
+
+
+def test_a_run_goes_on_in_a_cell_whose_box_is_smaller_and_says_so(of_a_real_cell: Path) -> None:
+    wanted = load_run("ur5e_table", ["safety.soft_force_n=3"])
+    with begun(wanted, of_a_real_cell, Part.CELL) as changed:
+        box, force = changed
+    assert box == f"cell.workspace.max_m is {list(BOX)} now, it was {LARGER}"
+    assert force.startswith("safety.soft_force_n is 3.0 now, it was ")
+
+
+@pytest.mark.parametrize("override", ["task.episode_steps=7", "seed=3", "algorithm.name=bc"])
+def test_a_run_of_a_real_cell_goes_on_with_what_it_learned_with(of_a_real_cell: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match=override.partition("=")[0]):
+        check_own(load_run("ur5e_table", [override]), of_a_real_cell)
+
+
+def test_a_limit_of_a_run_is_not_loosened_on_the_way(of_a_real_cell: Path) -> None:
+    path = RunPaths(of_a_real_cell).resolved
+    path.write_text(load_run("ur5e_table", ["safety.soft_force_n=3"]).to_yaml())
+    with pytest.raises(ConfigError, match=r"has safety.soft_force_n = 3.0, asked for is"):
+        check_own(load_run("ur5e_table"), of_a_real_cell)
+
+
+def test_in_simulation_a_run_goes_on_in_no_other_cell(tmp_path: Path) -> None:
+    RunPaths(tmp_path).resolved.write_text(load_run("peg_insert").to_yaml())
+    with pytest.raises(ConfigError, match=r"has teleop.operator.attention = 0.9, asked for is 0.5"):
+        check_own(load_run("peg_insert", ["teleop.operator.attention=0.5"]), tmp_path)
+
+
+def test_a_saved_policy_acts_in_the_cell_as_it_is_now_and_within_the_limits_of_its_run(
+    of_a_real_cell: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(of_a_real_cell.parents[1])
+    resolved, folder, _ = run_and_policy("ur5e_table", "policy")
+    assert resolved.cell.workspace is not None
+    assert resolved.cell.workspace.max_m == BOX
+    assert f"{folder}: cell.workspace.max_m is {list(BOX)} now, it was {LARGER}" in capsys.readouterr().err
+    tight = load_run("ur5e_table", ["safety.soft_force_n=3", "algorithm.settings.utd=2"])
+    RunPaths(folder).resolved.write_text(tight.to_yaml())
+    resolved, _, _ = run_and_policy("ur5e_table", "policy")
+    assert resolved.safety == tight.safety
+    assert resolved.run == tight.run
+
+
+def test_a_policy_whose_cell_has_no_files_here_acts_within_what_was_saved(
+    of_a_real_cell: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(of_a_real_cell.parents[1])
+    path = RunPaths(of_a_real_cell).resolved
+    path.write_text(path.read_text().replace("name: ur5e_table", "name: elsewhere", 1))
+    resolved, _, _ = run_and_policy("ur5e_table", "policy")
+    assert resolved.cell.workspace is not None
+    assert list(resolved.cell.workspace.max_m) == LARGER
