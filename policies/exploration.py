@@ -31,7 +31,7 @@ class ExplorationNoise:
     def __init__(self, size: int, ticks: int) -> None:
         self._size, self._ticks = size, ticks
         self._directions: Tensor | None = None
-        self._drawn_at = 0
+        self._drawn_at = self._last = 0
 
     def draw(self, rows: int, hidden: Callable[[], Tensor], *, tick: int, rng: torch.Generator) -> Tensor:
         """Return the noise of a decision, (rows, size).
@@ -40,12 +40,13 @@ class ExplorationNoise:
             rows: B.
             hidden: Returns the actor's last hidden layer at these observations, (B, H); asked only where the noise
                 depends on it.
-            tick: Control ticks since the episode began; a smaller one than before begins another episode.
+            tick: Control ticks since the episode began; one that is not above the last begins another episode.
             rng: Draws it.
         """
         if self._ticks == 1:
             return standard_normal(rows, self._size, rng)
         state = functional.normalize(hidden().float(), dim=1)
-        if self._directions is None or not self._drawn_at <= tick < self._drawn_at + self._ticks:
+        if self._directions is None or not self._last < tick < self._drawn_at + self._ticks:
             self._directions, self._drawn_at = standard_normal(state.shape[1], self._size, rng), tick
+        self._last = tick
         return state @ self._directions

@@ -39,9 +39,9 @@ class Familiarity:
 
     @classmethod
     def fit(cls, features: np.ndarray) -> Familiarity | None:
-        """Fit on features of demonstrations, shape (N, F); None of too few, or where all are alike."""
-        finite = features[np.isfinite(features).all(axis=1)].astype(np.float64) if features.size else features
-        if len(finite) < LEAST_ROWS:
+        """Fit on features of demonstrations, shape (N, F); None of too few, without any, or where all are alike."""
+        finite = features[np.isfinite(features).all(axis=1)].astype(np.float64)
+        if len(finite) < LEAST_ROWS or not finite.size:
             return None
         kept = finite[np.linspace(0, len(finite) - 1, min(MOST_ROWS, len(finite))).round().astype(int)]
         mean = kept.mean(axis=0)

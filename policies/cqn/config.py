@@ -23,7 +23,7 @@ class CQNConfig(BaseModel):
     chunk: int = Field(1, ge=1, le=20, description="ticks that one decision covers")
     join: Literal["cut", "ensemble"] = Field("cut", description="how the next chunk takes over from the last one")
     levels: int = Field(3, ge=1, le=6, description="times that a decision zooms into the range of an action")
-    bins: int = Field(5, ge=2, le=21, description="parts that each zoom divides the range into")
+    bins: int = Field(5, ge=3, le=21, description="parts that each zoom divides the range into, an odd number")
     atoms: int = Field(51, ge=2, le=255, description="values that a distribution of returns is spread over")
     value_min: float = Field(-1.0, description="lowest of them; returns below it are taken for it")
     value_max: float = Field(1.0, description="highest of them")
@@ -40,7 +40,9 @@ class CQNConfig(BaseModel):
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
 
     @model_validator(mode="after")
-    def _has_a_range(self) -> Self:
+    def _has_a_range_and_a_middle(self) -> Self:
+        if self.bins % 2 == 0:
+            raise ValueError(f"bins is {self.bins}, must be odd, so that one of them holds still; add one")
         if self.value_min >= self.value_max:
             raise ValueError(f"value_min is {self.value_min}, must be below value_max ({self.value_max}); lower it")
         return self

@@ -74,12 +74,13 @@ class CoarseToFineCritic(nn.Module):
         return torch.stack(logits, dim=1), torch.stack(chosen, dim=1)
 
     def best(self, state: Tensor) -> Tensor:
-        """Return the action (B, D) in [-1, 1] whose bins are valued most, level by level."""
+        """Return the action (B, D) in [-1, 1] whose bins are valued most, level by level; NaN where a value is none."""
         centre = torch.zeros(len(state), self._size, device=state.device)
         middle = (torch.arange(self.bins, device=state.device) - (self.bins - 1) / 2).abs()
         for level in range(self.levels):
             values = self.expected(self.logits(state, centre, level))
             centre = zoom(centre, (values - TIE * middle).argmax(dim=2), level, self.bins)
+            centre = torch.where(values.isfinite().all(dim=2), centre, torch.nan)
         return centre
 
 

@@ -52,6 +52,7 @@ class CQNLearner(ChunkLearner):
         with fast(self._device):
             seen = self.vision.see(batch)
             target = cqn_target(self.policy, self.published, batch, seen)
+        with fast(self._device):  # an older torch keeps the casts that were made without gradient
             logits, chosen = critic.along(critic.encoder(seen.now, batch.proprio), batch.action)
         taken = of_bins(logits, chosen)
         td = losses.td_loss(taken, target)

@@ -54,9 +54,12 @@ class JumpStartLearner:
         return self._guide.updates + self._rlpd.updates
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
-        """Make one update of the guide until it is cloned, and of RLPD from then on."""
+        """Make one update of the guide until it is cloned, and of RLPD from then on; the finished clone acts."""
         if self._guide.updates < self.config.guide_updates:
-            return {"guide_loss": self._guide.update(batch)["actor_loss"]}
+            loss = self._guide.update(batch)["actor_loss"]
+            if self._guide.updates == self.config.guide_updates:
+                self._guide.published.load_state_dict(self._guide.policy.state_dict())
+            return {"guide_loss": loss}
         return self._rlpd.update(batch) | {"guide_steps": torch.tensor(float(self._retreat.guide_steps))}
 
     def episode_ended(self, *, success: bool, alone: bool) -> None:
@@ -83,10 +86,12 @@ class JumpStartLearner:
             "guide": self._guide.state_dict(),
             "rlpd": self._rlpd.state_dict(),
             "retreat": self._retreat.state_dict(),
+            "updates": self.updates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state that `state_dict` returned; with fewer `updates`, those of RLPD that it leaves."""
         self._guide.load_state_dict(state["guide"])
         self._rlpd.load_state_dict(state["rlpd"])
+        self._rlpd.updates = state.get("updates", self.updates) - self._guide.updates
         self._retreat.load_state_dict(state["retreat"])

@@ -21,7 +21,7 @@ from policies.imitation import chunk_weight
 from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import StateEncoder, mlp
 from policies.optimiser import follow, make_adam
-from policies.precision import fast
+from policies.precision import exactly, fast
 from policies.recap.config import RecapConfig
 from policies.recap.policy import BETTER, NOT_TOLD, WORSE, RecapPolicy
 from policies.vision import Seen, Vision
@@ -42,8 +42,9 @@ class Value(nn.Module):
     def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
         """Return the value of each observation, float32 (B,)."""
         hidden = self.body(self.encoder(features, proprio))
-        value: Tensor = self.out(hidden.to(self.out.weight.dtype))
-        return value[:, 0].float()
+        with exactly(hidden):
+            value: Tensor = self.out(hidden.to(self.out.weight.dtype))
+        return value[:, 0]
 
 
 class RecapLearner(ChunkLearner):

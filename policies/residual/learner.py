@@ -88,12 +88,14 @@ class ResidualLearner:
             "rlpd": self._rlpd.state_dict(),
             "base_updates": self._base_updates,
             "base_optimiser": self._base_optimiser.state_dict(),
+            "updates": self.updates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state that `state_dict` returned; with fewer `updates`, those of RLPD that it leaves."""
         self._rlpd.load_state_dict(state["rlpd"])
         self._base_updates = state["base_updates"]
+        self._rlpd.updates = state.get("updates", self.updates) - self._base_updates
         load_adam(self._base_optimiser, state["base_optimiser"])
 
 

@@ -181,6 +181,34 @@ def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
         assert all(np.array_equal(first.actor_tensors()[key], value) for key, value in other.actor_tensors().items())
 
 
+def test_a_learner_that_starts_from_another_counts_only_the_updates_that_it_is_given(name: str) -> None:
+    trained, fresh = make(name), make(name, seed=9)
+    for number in range(8):
+        trained.update(batch(number, sized(name, SPEC)))
+    fresh.load_state_dict({**through_a_file(trained.state_dict()), "updates": 5})
+    assert fresh.updates == 5
+
+
+@pytest.mark.parametrize("name", sorted({*ALGORITHMS} - {"dsrl_on_base"}))  # its weights say noise; the base commands
+def test_a_policy_of_weights_that_are_no_numbers_commands_nothing(name: str) -> None:
+    learner, builders = make(name), ALGORITHMS[name].builders()
+    learner.update(batch(0, sized(name, SPEC)))
+    network, rows = builders.policy(sized(name, SPEC), learner.config), batch(99, sized(name, SPEC))
+    for weight in network.parameters():
+        torch.nn.init.constant_(weight, torch.nan)
+    rng = torch.Generator().manual_seed(0)
+    action = network.act(rows.features, rows.proprio, tick=50, rng=rng, deterministic=True)
+    assert action.isnan().all()
+
+
+def test_the_guide_that_acts_is_the_finished_clone() -> None:
+    learner = make("jump_start", pretrain_updates=50, guide_updates=20)
+    for number in range(20):
+        learner.update(batch(number))
+    acts, cloned = learner._guide.published.state_dict(), learner._guide.policy.state_dict()
+    assert all(torch.equal(acts[key], cloned[key]) for key in cloned)
+
+
 @each_or_two_at_every_save
 def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
     learner, algorithm = case.learner(), ALGORITHMS[case.name]

@@ -18,6 +18,7 @@ from policies.cqn.critic import CoarseToFineCritic, bin_of, of_bins, zoom
 from policies.cqn.learner import cqn_target
 from policies.learner import HasCritic
 from policies.networks import StateEncoder
+from policies.precision import FAST_BF16
 from policies.registry import ALGORITHMS
 from policies.vision import Seen
 from tests.policies.small_task import SPEC
@@ -81,8 +82,9 @@ def test_losses_of_imitation_are_their_formulas() -> None:
             assert float(margin[row, entry]) == pytest.approx(missed / 2, abs=1e-5)
 
 
-def test_untrained_critic_holds_still() -> None:
-    learner = make("cqn", SPEC)
+@pytest.mark.parametrize("bins", [3, 5, 21])
+def test_untrained_critic_holds_still(bins: int) -> None:
+    learner = make("cqn", SPEC, bins=bins)
     rows = batch(0)
     played = learner.policy.act(
         rows.features, rows.proprio, tick=0, rng=torch.Generator().manual_seed(0), deterministic=True
@@ -180,6 +182,18 @@ def test_critic_can_be_asked_and_does_not_change() -> None:
     learner.update(rows)
     torch.testing.assert_close(copy.values(rows, [rows.action]), before[:1])
     assert not torch.equal(learner.critic_snapshot().values(rows, [rows.action])[0], before[0])
+
+
+def test_bins_without_a_middle_are_refused() -> None:
+    with pytest.raises(ValueError, match="bins is 4, must be odd"):
+        make("cqn", SPEC, bins=4)
+
+
+def test_a_step_trains_all_layers_also_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAST_BF16, "cpu", True)
+    learner = make("cqn", SPEC)
+    learner.update(batch(0))
+    assert [name for name, weight in learner.policy.named_parameters() if weight.grad is None] == []
 
 
 def test_range_of_values_without_width_is_refused() -> None:

@@ -39,10 +39,12 @@ def test_smooth_noise_is_one_function_of_the_state_for_as_many_ticks_as_it_is_to
     assert not torch.equal(drawn[8], drawn[4])
 
 
-def test_another_episode_gets_another_function() -> None:
+@pytest.mark.parametrize("ticks", [(0, 0), (0, 1, 0), (5, 0), (4, 5, 4)])
+def test_another_episode_gets_another_function(ticks: tuple[int, ...]) -> None:
     noise, rng = ExplorationNoise(3, 100), torch.Generator().manual_seed(1)
-    first = noise.draw(1, at(STATE), tick=5, rng=rng)
-    assert not torch.equal(noise.draw(1, at(STATE), tick=0, rng=rng), first)
+    *first, again = [noise.draw(1, at(STATE), tick=tick, rng=rng) for tick in ticks]
+    assert all(torch.equal(each, first[0]) for each in first)
+    assert not torch.equal(again, first[0])
 
 
 def test_near_states_get_near_noise_and_far_ones_do_not() -> None:

@@ -45,6 +45,7 @@ def test_a_direction_in_which_demonstrations_vary_little_counts_as_much_as_one_o
     "features",
     [
         np.empty((0, 64), np.float16),
+        np.empty((50, 0), np.float16),
         frames(LEAST_ROWS - 1, 1),
         np.ones((50, 64), np.float16),
         np.full((50, 64), np.nan, np.float16),

@@ -11,9 +11,9 @@ import torch
 
 from policies.flow import flow_loss, on_line
 from policies.learner import TensorBatch
-from policies.precision import fast
+from policies.precision import FAST_BF16, fast
 from policies.recap.learner import THRESHOLD_STEP
-from policies.recap.policy import BETTER, WORSE
+from policies.recap.policy import BETTER, NOT_TOLD, WORSE
 from policies.registry import ALGORITHMS
 from tests.policies.small_task import SPEC
 from tests.policies.test_all_algorithms import batch, make
@@ -109,3 +109,18 @@ def test_it_acts_as_one_that_does_better() -> None:
     state = policy.state(rows.features, rows.proprio)
     assert torch.equal(state[:, -1], torch.full((len(state),), BETTER))
     assert state.shape[1] == policy.encoder.size + 1
+
+
+def test_one_that_is_never_told_acts_on_what_it_has_learned() -> None:
+    policy = make("recap", SPEC, chunk=3, condition_dropout=1.0).published
+    rows = batch(2, SPEC, 3)
+    assert torch.equal(policy.state(rows.features, rows.proprio)[:, -1], torch.full((len(rows.reward),), NOT_TOLD))
+
+
+def test_values_are_of_whole_precision_also_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAST_BF16, "cpu", True)
+    value, rows = make("recap", SPEC, chunk=3).value, batch(2, SPEC, 3)
+    with fast("cpu"):
+        found = value(rows.features, rows.proprio)
+    assert found.dtype == torch.float32
+    assert not torch.equal(found, found.bfloat16().float())
