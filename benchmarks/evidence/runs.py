@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from benchmarks.evidence.advantage import STATES, rank_correlation
 from benchmarks.evidence.conditions import CONDITIONS, DEMONSTRATIONS, EVAL_EPISODES, OPERATORS, Condition
@@ -65,7 +66,15 @@ def settings_of(resolved: ResolvedRun) -> dict[str, Any]:
     reward = run.reward.model_dump(mode="json")
     if reward["discount"] == "fixed":
         reward["discount"] = None  # as in rows that were measured before there was a choice
+    chosen = {key: getattr(run, key) for key in ("base", "start_from", "imitation", "hindsight", "asking")}
+    chosen["protocol"] = run.training.protocol
+    defaults = {**type(run).model_fields, "protocol": type(run.training).model_fields["protocol"]}
+    aside = {key: value for key, value in chosen.items() if value != defaults[key].get_default()}
     return {
+        **{
+            key: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+            for key, value in aside.items()
+        },
         "algorithm": run.algorithm.name,
         "settings": learning.config.model_dump(mode="json"),  # type: ignore[attr-defined]
         "encoder": {"name": learning.encoder, "settings": learning.encoder_config.model_dump(mode="json")},
@@ -173,16 +182,22 @@ class EvidenceRuns:
         return measured
 
     def _demonstrations(self, condition: Condition, seed: int) -> Path:
-        """The folder with the demonstrations of a condition's operator and the trunk that is fitted on them."""
+        """The folder with the demonstrations of a condition's operator and the trunk that is fitted on them.
+
+        They are recorded anew where those that are there are of other settings.
+        """
         whose = f"{Path(condition.run).stem}-{condition.operator}-{seed}"
-        shared = self._work / f"demonstrations-{whose}"
-        if not shared.exists():
-            recording = Condition(words="", run=condition.run, operator=condition.operator, algorithm="bc")
-            more = ("run.algorithm.settings.pretrain_updates=1", "run.training.max_episodes=1", *QUICK_REWARD)
+        shared, said = self._work / f"demonstrations-{whose}", self._work / f"demonstrations-{whose}.yaml"
+        recording = Condition(words="", run=condition.run, operator=condition.operator, algorithm="bc")
+        more = ("run.algorithm.settings.pretrain_updates=1", "run.training.max_episodes=1", *QUICK_REWARD)
+        resolved = self._resolve(recording, seed, more)
+        if not shared.exists() or not said.exists() or said.read_text() != resolved.to_yaml():
             folder = self._work / f"recording-{whose}"
-            shutil.rmtree(folder, ignore_errors=True)
-            train_online(self._resolve(recording, seed, more), folder)
+            for before in (folder, shared):
+                shutil.rmtree(before, ignore_errors=True)
+            train_online(resolved, folder)
             keep_demonstrations(folder, shared)
+            said.write_text(resolved.to_yaml())
             shutil.rmtree(folder)
         return shared
 

@@ -183,10 +183,27 @@ def measure_missing(measured: Measures, seeds: Sequence[int], names: Sequence[st
     for name, seed in ((name, seed) for seed in seeds for name in names):
         done = read(folder)
         if (name, seed) not in [(run["condition"], run["seed"]) for run in done]:
-            refuse_mixed([*done, measured.identity(name, seed)])
+            identity = measured.identity(name, seed)
+            refuse_mixed([*done, identity])
+            _refuse_other_length(identity, done)
             result = measured.measure(name, seed)
             print({key: value for key, value in result.items() if key not in LONG}, flush=True)
             keep(result, folder)
+
+
+def _refuse_other_length(identity: Result, done: Sequence[Result]) -> None:
+    """Refuse a run that would stand beside one of its task that had other time to learn.
+
+    Raises:
+        MixedSettings: If there is one.
+    """
+    task = identity["condition"].partition(".")[0]
+    for run in done:
+        if run["condition"].partition(".")[0] == task and run["minutes"] != identity["minutes"]:
+            raise MixedSettings(
+                f"minutes of {run['condition']} are {run['minutes']}, must be {identity['minutes']} as those of "
+                f"{identity['condition']}; give the same --minutes, or another --out"
+            )
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ import torch
 
 from benchmarks.evidence.conditions import DEMONSTRATIONS, OF_THE_CELL, Condition
 from benchmarks.evidence.runs import EvidenceRuns
+from benchmarks.evidence.table import differences
 from benchmarks.learning.comparison import Result
 from benchmarks.learning.lockstep import LAST
 from benchmarks.suites.table import FOLDER, Run, read, write
@@ -93,11 +94,17 @@ def keep(run: Run, folder: Path) -> None:
     """Write one more run, and table and figures anew.
 
     Raises:
-        SystemExit: If those that are there had another training time.
+        SystemExit: If those that are there had another training time, or those of its row other settings.
     """
     known = read(folder)
     if others := {one["minutes"] for one in known.metaworld} - {run["minutes"]}:
         raise SystemExit(f"runs in {folder} are of {others} minutes, must be of {run['minutes']}; give another --out")
+    for one in (one for one in known.metaworld if (one["task"], one["condition"]) == (run["task"], run["condition"])):
+        if differing := differences(one["settings"], run["settings"]):
+            raise SystemExit(
+                f"settings of {run['condition']} are {differing} in seed {one['seed']} at {one['commit']} and in seed "
+                f"{run['seed']} at {run['commit']}, must be the same; give another --out"
+            )
     order = [list(TEXTS), list(CONDITIONS)]
     known.metaworld = sorted(
         [*known.metaworld, run],

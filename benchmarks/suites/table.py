@@ -166,7 +166,7 @@ def _ogbench(runs: Sequence[Run]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for run in runs:
         for at, told in figures_of(run):
-            row = found.setdefault(run["task"], {}).setdefault(row_name(run["chunk"], run["networks"]), {})
+            row = found.setdefault(run["task"], {}).setdefault(row_name(run), {})
             cell = row.setdefault(str(at), {})
             cell.setdefault("success", []).append(told[0] / told[1])
             cell.setdefault("seeds", []).append(run["seed"])
@@ -177,9 +177,10 @@ def _ogbench(runs: Sequence[Run]) -> dict[str, Any]:
     return found
 
 
-def row_name(chunk: int, networks: str) -> str:
-    """Return the name of a row of suites.json; the plain one is of the published networks, which compares as it is."""
-    return f"chunk{chunk}" if networks == "published" else f"chunk{chunk}_{networks}"
+def row_name(run: Run) -> str:
+    """Return the name of a row of suites.json; the plain one is of the published networks, sampled as the published."""
+    networks = "" if run["networks"] == "published" else f"_{run['networks']}"
+    return f"chunk{run['chunk']}{networks}" + ("" if run["evaluated"] == "sampled" else f"_{run['evaluated']}")
 
 
 def _metaworld(runs: Sequence[Run]) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def _ogbench_table(runs: Sequence[Run]) -> str:
     lines = []
     for task in figures:
         for name in figures[task]:
-            chunk, _, networks = name.removeprefix("chunk").partition("_")
+            chunk, _, networks = name.removeprefix("chunk").removesuffix("_mean").partition("_")
             published = PUBLISHED[ROWS[int(chunk)]][task]
             for at, cell in sorted(figures[task][name].items(), key=lambda one: int(one[0])):
                 told = _with_interval(*published[at]) if at in published else "-"

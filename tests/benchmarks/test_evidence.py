@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.evidence import runs as runs_module
 from benchmarks.evidence.conditions import CONDITIONS, FIRST, OPERATORS
 from benchmarks.evidence.measure import measure_missing, read, wanted, write
 from benchmarks.evidence.runs import EvidenceRuns, commit, defaults_of, resolve, said_after_s, settings_of
@@ -15,6 +16,7 @@ from benchmarks.evidence.table import MixedSettings, differences, document, pool
 from benchmarks.evidence.targets import targets
 from benchmarks.learning.comparison import FOLDER, Result
 from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
 
 SETTINGS = {"algorithm": "rlpd", "settings": {"utd": 8.0}}
 
@@ -180,6 +182,15 @@ def test_reward_must_add_points_or_speed_with_intervals_apart() -> None:
     ]
 
 
+def test_a_policy_that_fails_more_meets_no_target_by_being_quick() -> None:
+    """Cycles are of successes: one that does only the easy resets is quick."""
+    quick = [result(seed=seed, success=20, cycles_s=[1.0 + 0.01 * seed] * 20) for seed in range(3)]
+    slow = [result("without_q", seed=seed, success=98, cycles_s=[3.6 + 0.01 * seed] * 98) for seed in range(3)]
+    met = verdicts(*quick, *slow)
+    assert not met["whole against without Q"]
+    assert not met["cycle at the end"]
+
+
 def test_runs_of_different_lengths_are_not_held_against_each_other() -> None:
     without = result("without_q", success=80, minutes=12.0)
     assert "whole against without Q" not in verdicts(result(success=95), without)
@@ -232,6 +243,31 @@ def test_a_demonstration_ends_when_the_task_is_done_and_not_when_its_operator_sa
     assert said_after_s(resolve(CONDITIONS["full"], 0, 5.0)) == pytest.approx(0.3 + 0.6)
     assert said_after_s(resolve(CONDITIONS["half_skilled.full"], 0, 5.0)) == pytest.approx(0.45 + 0.6)
     assert said_after_s(load_run("mountain_car")) == 0.0, "an environment says itself that its task is done"
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["run.imitation.weights=progress", "run.training.protocol.max_level=3", "run.asking={}"],
+)
+def test_a_run_that_learns_otherwise_is_not_taken_for_another(override: str) -> None:
+    plain, other = (settings_of(resolve(CONDITIONS["full"], 0, 5.0, more)) for more in ((), (override,)))
+    assert differences(plain, other)
+
+
+def test_demonstrations_of_other_settings_are_recorded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = []
+
+    def record(resolved: ResolvedRun, folder: Path) -> None:
+        recorded.append(resolved.run.encoder.settings.get("learning_rate"))
+        folder.mkdir()
+
+    monkeypatch.setattr(runs_module, "train_online", record)
+    monkeypatch.setattr(runs_module, "keep_demonstrations", lambda _, shared: shared.mkdir())
+    for rate in (0.001, 0.001, 0.002):
+        EvidenceRuns(tmp_path, overrides=[f"encoder.settings.learning_rate={rate}"])._demonstrations(
+            CONDITIONS["full"], 0
+        )
+    assert recorded == [0.001, 0.002]
 
 
 def test_the_commit_is_named() -> None:

@@ -67,6 +67,12 @@ def test_a_run_of_another_length_is_refused_before_it_is_measured(tmp_path: Path
         measure_missing(Refusing(run("drawer.rlpd", 1, 0, minutes=20.0)), [1], ["drawer.rlpd"], tmp_path)
 
 
+def test_algorithms_that_had_other_time_to_learn_do_not_stand_side_by_side(tmp_path: Path) -> None:
+    keep(run("drawer.rlpd", 0, 90, minutes=12.1), tmp_path)
+    with pytest.raises(MixedSettings, match=r"minutes of drawer.rlpd are 12.1, must be 5.0 as those of drawer.bc"):
+        measure_missing(Refusing(run("drawer.bc", 0, 0)), [0], ["drawer.bc"], tmp_path)
+
+
 def test_a_run_that_is_there_is_not_measured_again(tmp_path: Path) -> None:
     keep(run("drawer.rlpd", 0, 90), tmp_path)
     measure_missing(Refusing({}), [0], ["drawer.rlpd"], tmp_path)

@@ -126,4 +126,7 @@ def test_a_run_is_measured_and_kept_beside_those_of_ogbench(tmp_path: Path) -> N
     assert read(tmp_path).metaworld == [run]
     with pytest.raises(SystemExit, match="must be of 5"):
         suite.keep(run | {"minutes": 5}, tmp_path)
+    other = {**run, "seed": 6, "settings": {**run["settings"], "demos": 9}}
+    with pytest.raises(SystemExit, match=r"settings of helped are demos: 1 \| 9 in seed 5"):
+        suite.keep(other, tmp_path)
     assert "| assembly-v3 | helped |" in (tmp_path / "SUITES.md").read_text()

@@ -280,6 +280,14 @@ def test_networks_of_the_published_size_have_rows_of_their_own(tmp_path: Path) -
     )
 
 
+def test_evaluations_of_the_mean_and_of_samples_are_no_one_row(tmp_path: Path) -> None:
+    for seed, (how, successes) in enumerate((("mean", 10), ("sampled", 40))):
+        measure.keep({**run(seed, {"100000": [successes, 50]}), "evaluated": how}, tmp_path)
+    text = table(read(tmp_path))
+    assert "| mean | 100,000 | 0.20 " in text
+    assert "| sampled | 100,000 | 0.80 " in text
+
+
 def test_networks_are_those_asked_for_and_everything_else_is_the_same() -> None:
     small, wide, published = (ogbench.settings(5, name) for name in ogbench.NETWORKS)
     assert (small.critics, small.hidden, small.layers) == (2, (256, 256), "hil_serl")
