@@ -16,15 +16,17 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue  # n
 from rclpy.serialization import serialize_message  # noqa: E402
 
 from robot_stack.config.resolve import load_run  # noqa: E402
+from robot_stack.console.banner import SILENT  # noqa: E402
 from robot_stack.console.shown import part  # noqa: E402
 from robot_stack.nodes import topics  # noqa: E402
 from robot_stack.nodes.base import NodeSettings  # noqa: E402
-from robot_stack.nodes.conversion import events_to_msg, image_to_msg  # noqa: E402
+from robot_stack.nodes.conversion import events_to_msg, header_of, image_to_msg, mode_to_text  # noqa: E402
 from robot_stack.nodes.tools.console import ConsoleNode  # noqa: E402
 from robot_stack.processes.table import namespace_of  # noqa: E402
 from robot_stack.teleop.bindings import Device  # noqa: E402
 from robot_stack.types.command import Mode  # noqa: E402
 from robot_stack.types.event import Verdict  # noqa: E402
+from robot_stack.types.reason import Refusal, RefusalKind  # noqa: E402
 
 DOMAIN = 65
 EPISODE = "000041-online-actor"
@@ -45,8 +47,9 @@ def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Console
     rclpy.try_shutdown()
 
 
-def image(width: int = 64) -> bytes:
-    return serialize_message(image_to_msg(np.zeros((48, width, 3), np.uint8), time.monotonic_ns(), "wrist"))
+def image(width: int = 64, ahead_s: float = 0.0) -> bytes:
+    stamp_ns = time.monotonic_ns() + round(1e9 * ahead_s)
+    return serialize_message(image_to_msg(np.zeros((48, width, 3), np.uint8), stamp_ns, "wrist"))
 
 
 class Watched:
@@ -89,6 +92,47 @@ def test_a_strangers_count_that_is_no_number_leaves_the_page_as_it_is(console: C
     console._heard.episode(EPISODE, "online", time.monotonic_ns(), time.time())
     diagnosed(console, "safety: filter", clamped_x=value, clamped_speed="500")
     assert "speed 2.00 s" in safety()
+
+
+def test_only_the_safety_process_itself_is_its_sign_of_life(
+    console: ConsoleNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, passed_s = time.monotonic_ns, [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: real() + passed_s[0] * 1_000_000_000)
+
+    def shown() -> tuple[str, str | None]:
+        now = console._session.now(time.monotonic_ns())
+        return now["banner"]["word"], now["safety"]
+
+    says_mode(console)
+    assert shown() == ("HOLD", "hold")
+    passed_s[0] = 4
+    diagnosed(console, "safety: filter")
+    assert shown() == (SILENT, None), "a diagnosis may be anybody's"
+    says_mode(console)
+    assert shown() == ("HOLD", "hold"), "the same text, repeated"
+    assert len(console._heard.log) == 1
+
+
+def says_mode(console: ConsoleNode) -> None:
+    """What the safety process publishes each second."""
+    topic = topics.sealed(topics.MODE)
+    text = mode_to_text(Mode.HOLD, Refusal(kind=RefusalKind.KEY, text="hold pressed"))
+    status = DiagnosticStatus(name="1", message=text)
+    msg = DiagnosticArray(header=header_of(time.monotonic_ns()), status=[status])
+    heard = [each for each in console.subscriptions if each.topic_name.endswith(topic)]
+    assert len(heard) == 1
+    heard[0].callback(console.sealer.seal(topic, msg))
+
+
+def test_an_image_stamped_ahead_does_not_hide_that_no_more_come(console: ConsoleNode) -> None:
+    receive, wrist = console._on_image(0, "wrist"), console._heard.cameras["wrist"]
+    receive(image(ahead_s=3600.0))
+    assert wrist.to_json(time.monotonic_ns())["old"]
+    receive(image())
+    assert not wrist.to_json(time.monotonic_ns())["old"]
+    receive(image(ahead_s=0.5))
+    assert wrist.to_json(time.monotonic_ns() + 500_000_000)["old"]
 
 
 def test_a_verdict_that_a_full_disk_does_not_take_is_told_and_the_page_goes_on(

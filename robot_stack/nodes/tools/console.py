@@ -212,7 +212,8 @@ class ConsoleNode(StackNode):
             (topics.HELP, self._on_help, LATCHED),
             (topics.CELL_STATUS, self._on_cell, LATCHED),
         ):
-            listen_to_text(self, topic, take, profile, partial(self._refused.__setitem__, topic))
+            refused = partial(self._refused.__setitem__, topic)
+            listen_to_text(self, topic, take, profile, refused, repeats=topic == topics.MODE)
         for topic in (topics.STOP_INPUT, *stop_topics(self._run)):
             self.create_subscription(Bool, topic, partial(self._on_stop_input, topic), EVERY)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
@@ -234,7 +235,7 @@ class ConsoleNode(StackNode):
                 self._refused[camera] = str(error)
                 return
             with self._session.locked():
-                self._heard.cameras[camera].frame(stamp_ns)
+                self._heard.cameras[camera].frame(stamp_ns, time.monotonic_ns())
             if image is not None:
                 self._pictures.look(camera, image)
             if jpeg and server is not None:
