@@ -24,7 +24,6 @@ from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
 from robot_stack.console.web import BROWSER, STATIC, TYPES, PageFiles, guarded, refuse_host
 from robot_stack.types.errors import StackError
 
-HELLO_S = 5.0
 MAX_PER_S = 200
 """Messages of one page; of more, only HOLD, STOP and what it shows count. A hand sends 25 a second."""
 MAX_BAD = 20
@@ -99,11 +98,10 @@ class Pages:
             page = await self._greet(socket)
         except PageError as error:
             await _bye(socket, str(error), "token" if isinstance(error, TokenError) else "refused")
-        except TimeoutError:
-            await _bye(socket, f"nothing was said within {HELLO_S:g} s, must be a hello; reload the page", "refused")
         except WebSocketDisconnect:
             pass
         else:
+            socket.state.let_in()
             await self._serve(socket, page)
 
     async def _serve(self, socket: WebSocket, page: Page) -> None:
@@ -128,7 +126,7 @@ class Pages:
         why = self._gate.refuse_host(host) or self._gate.refuse_origin(socket.headers.get("origin"), host)
         if why:
             raise PageError(why)
-        message = parse(await asyncio.wait_for(_receive(socket), HELLO_S))
+        message = parse(await _receive(socket))
         if not isinstance(message, Hello):
             raise PageError("first message is not a hello, must be one; reload the page")
         why = self._gate.refuse_token(message.token)

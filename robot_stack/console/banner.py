@@ -57,7 +57,7 @@ class Scene:
 
 
 SILENT_S = 3.0
-"""The safety process says something each second."""
+"""The safety process says its mode each second, sealed; a diagnosis may be anybody's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

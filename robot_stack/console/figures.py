@@ -73,7 +73,7 @@ class Facts:
     score_ns: int = 0
     score_behind: int = 0
     free_gb: float | None = None
-    clips: dict[str, int] = field(default_factory=dict)
+    clips: dict[str, float] = field(default_factory=dict)
     stop_wired: bool = False
     stop_input: bool | None = None
     estop: bool = False
@@ -87,11 +87,12 @@ class Facts:
         except (KeyError, ValueError):
             return None
 
-    def clamped(self) -> dict[str, int]:
+    def clamped(self) -> dict[str, float]:
         """Return, per limit, in how many ticks the safety filter clamped a command since it began."""
         said = self.diagnoses.get(("safety", "filter"))
-        found = said.values if said is not None else {}
-        return {key.replace("clamped_", ""): int(value) for key, value in found.items() if "clamped_" in key}
+        keys = [key for key in said.values if "clamped_" in key] if said is not None else []
+        counts = {key.replace("clamped_", ""): self.value("safety", "filter", key) for key in keys}
+        return {name: count for name, count in counts.items() if count is not None}
 
 
 def figures(facts: Facts, now_ns: int) -> list[Figure]:
@@ -192,7 +193,7 @@ def _reward(facts: Facts, now_ns: int) -> Figure:
 
 
 def _safety(facts: Facts) -> Figure:
-    cuts = {name: count - facts.clips.get(name, 0) for name, count in facts.clamped().items()}
+    cuts = {name: count - facts.clips.get(name, 0.0) for name, count in facts.clamped().items()}
     parts = [f"{name} {count / facts.safety_hz:.2f} s" for name, count in sorted(cuts.items()) if count > 0]
     said = facts.diagnoses.get(("safety", "inputs"))
     doubt = said.message if said is not None and said.level else ""

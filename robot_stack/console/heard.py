@@ -22,6 +22,7 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.help import HelpRequest
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.stages import StageMark, next_mark
+from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
 
 WINDOW = 30
 CLAIM_NS = 3_000_000_000
@@ -42,9 +43,10 @@ class CameraView:
         self._config = config
         self._stamps: deque[int] = deque(maxlen=WINDOW)
 
-    def frame(self, stamp_ns: int) -> None:
-        """Take in the stamp of an image that has arrived; one that is not newer than the last is left out."""
-        if not self._stamps or stamp_ns > self._stamps[-1]:
+    def frame(self, stamp_ns: int, now_ns: int) -> None:
+        """Take in the stamp of an image that has come; one of the future, or not newer than the last, is left out."""
+        newer = not self._stamps or stamp_ns > self._stamps[-1]
+        if newer and stamp_ns <= now_ns + FUTURE_TOLERANCE_NS:
             self._stamps.append(stamp_ns)
 
     def layout(self) -> dict[str, Any]:
@@ -124,6 +126,7 @@ class Heard:
         self.version = 0
         self.mode: Mode | None = None
         self.reason = ""
+        self._safety_ns = 0
         self.prompt = ""
         self.scene = ""
         self.folder = ""
@@ -150,9 +153,11 @@ class Heard:
                 self.episodes.note(episode_id, text)
 
     def banner(self, mode: Mode, reason: str, now_ns: int, now_unix_s: float) -> None:
-        """Take in the safety filter's mode and its reason."""
-        if (mode, reason) != (self.mode, self.reason):
-            self.tell(f"{mode}: {reason}" if reason else str(mode), now_unix_s)
+        """Take in the safety filter's mode and its reason, or that they are what they were."""
+        self._safety_ns = now_ns
+        if (mode, reason) == (self.mode, self.reason):
+            return
+        self.tell(f"{mode}: {reason}" if reason else str(mode), now_unix_s)
         self.mode, self.reason = mode, reason
         self.episodes.drives(mode, now_ns)
         self.curve.drives(mode, now_ns)
@@ -271,9 +276,8 @@ class Heard:
         self.facts.diagnoses[process, task] = said
 
     def safety_silent_s(self, now_ns: int) -> float:
-        """Return the seconds since the safety process said anything; 0 before it ever has."""
-        heard = [said.heard_ns for (process, _), said in self.facts.diagnoses.items() if process == "safety"]
-        return (now_ns - max(heard)) / 1e9 if heard else 0.0
+        """Return the seconds since the safety process last said its mode; 0 before it ever has."""
+        return (now_ns - self._safety_ns) / 1e9 if self.mode is not None else 0.0
 
     def labels(self, labels: Collection[Label]) -> None:
         """Take in labels of episodes from others."""

@@ -34,7 +34,7 @@ class LabelJournal:
         self._labels = path
         self._waiting: dict[tuple[str, float], Label] = {}
         self.refused: dict[str, str] = {}
-        """Episode -> why the learner will never take its verdict."""
+        """Episode -> why the learner will never take its newest verdict."""
 
     def open(self) -> None:
         """Read the verdicts that were not sent when the last process ended.
@@ -51,13 +51,20 @@ class LabelJournal:
     def _read(self, row: dict[str, Any]) -> None:
         """Take a line of the labels; what is of another version of this program, or edited by hand, is left out."""
         if "sent" not in row:
-            label = label_from(row)
-            self._waiting[_key(label)] = label
+            self._wait(label_from(row))
             return
         episode_id, stamp_unix_s = row["sent"]
-        self._waiting.pop((episode_id, stamp_unix_s), None)
-        if "refused" in row:
-            self.refused[episode_id] = row["refused"]
+        self._settle((episode_id, stamp_unix_s), row.get("refused", ""))
+
+    def _wait(self, label: Label) -> None:
+        self._waiting[_key(label)] = label
+        self.refused.pop(label.episode_id, None)
+
+    def _settle(self, key: tuple[str, float], refused: str) -> None:
+        self._waiting.pop(key, None)
+        self.refused.pop(key[0], None)
+        if refused:
+            self.refused[key[0]] = refused
 
     @property
     def waiting(self) -> list[Label]:
@@ -71,7 +78,7 @@ class LabelJournal:
             StoreError: If the disk refuses.
         """
         self._append(self._labels, asdict(label))
-        self._waiting[_key(label)] = label
+        self._wait(label)
 
     def sent(self, label: Label, refused: str = "") -> None:
         """Record that the learner has a label, or why it never will.
@@ -79,10 +86,8 @@ class LabelJournal:
         Raises:
             StoreError: If the disk refuses: it may be sent once more after a restart, which is harmless.
         """
-        self._waiting.pop(_key(label), None)
-        row: dict[str, Any] = {"sent": list(_key(label))}
-        if refused:
-            self.refused[label.episode_id] = row["refused"] = refused
+        self._settle(_key(label), refused)
+        row = {"sent": list(_key(label)), **({"refused": refused} if refused else {})}
         self._append(self._labels, row)
 
     def _append(self, path: Path, row: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from robot_stack.console.session import ConsoleSession
 from robot_stack.transport.access.security import Credentials
-from robot_stack.transport.calls import LearnerAwayError, learner_status, send_label
+from robot_stack.transport.calls import ItemRefusedError, learner_status, send_label
 from robot_stack.transport.score_watch import ScoreWatch
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.reward import LiveScore
@@ -69,22 +69,26 @@ class LabelForwarder:
             self._session.heard.facts.learner, self._session.heard.facts.learner_error = status, error
 
     def _bring(self) -> None:
-        """Send the waiting verdicts in their order; one that the learner refuses is not sent again."""
+        """Send the waiting verdicts in their order; one that the learner will never take is not sent again."""
         with self._session.locked():
             labels = self._session.to_send(time.monotonic_ns())
         for label in labels:
             refused = ""
             try:
                 send_label(self._address, label, security=self._security, name=NAME)
-            except LearnerAwayError:
-                return
-            except TransportError as error:
+            except ItemRefusedError as error:
                 refused = str(error)
+            except TransportError as error:
+                with self._session.locked():
+                    self._session.waits(str(error))
+                return
             try:
                 with self._session.locked():
                     self._session.sent(label, refused)
             except StoreError as error:
                 log.error("%s", error)  # it is sent once more after a restart, which is harmless
+        with self._session.locked():
+            self._session.waits("")
 
     def _hear(self, score: LiveScore) -> None:
         with self._session.locked():

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from robot_stack.console.access import is_local, split_address
 from robot_stack.console.app import Pages
 from robot_stack.console.banner import Banner
-from robot_stack.console.connections import BACKLOG, Connection, Crowd
+from robot_stack.console.connections import BACKLOG, Connection, Crowd, PageSocket
 from robot_stack.console.web import headed
 from robot_stack.types.errors import RobotError
 
@@ -74,16 +74,17 @@ class AppServer:
         self._beside = beside
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop | None = None
+        crowd = Crowd()
         self._server = uvicorn.Server(
             uvicorn.Config(
                 headed(app),
-                http=partial(Connection, crowd=Crowd()),  # type: ignore[arg-type]
+                http=partial(Connection, crowd=crowd),  # type: ignore[arg-type]
+                ws=partial(PageSocket, crowd=crowd),  # type: ignore[arg-type]
                 backlog=BACKLOG,
                 lifespan="off",
                 log_level="warning",
                 access_log=False,
                 proxy_headers=False,
-                ws="websockets-sansio",
                 ws_max_size=MAX_MESSAGE_BYTES,
                 ws_ping_interval=PING_S,
                 ws_ping_timeout=PING_S,

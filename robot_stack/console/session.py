@@ -136,6 +136,7 @@ class ConsoleSession:
         self._lock = threading.RLock()
         self._hands: dict[str, Hand] = {}
         self._moved_ns = 0
+        self._held_up = ""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -199,6 +200,12 @@ class ConsoleSession:
         """
         self._journal.sent(label, refused)
         self.heard.version += 1
+
+    def waits(self, why: str) -> None:
+        """Record why the learner does not take the verdicts that wait; "" once none does."""
+        if why != self._held_up:
+            self._held_up = why
+            self.heard.version += 1
 
     def stored(self, labels: Sequence[Label]) -> None:
         """Record that labels are in a store that has no learner, whose process takes them from the journal.
@@ -292,6 +299,7 @@ class ConsoleSession:
     def _state_of(self, episode_id: str) -> str:
         """Return in words what is still to happen with an episode's verdict, or ""."""
         if any(label.episode_id == episode_id for label in self._journal.waiting):
-            return "on its way to the store"
+            way = "on its way to the store"
+            return f"{way}: {self._held_up}" if self._held_up else way
         refused = self._journal.refused.get(episode_id)
         return f"not taken: {refused}" if refused else ""

@@ -72,6 +72,8 @@ def listen_to_text(
     take: Callable[[str], None],
     profile: QoSProfile = LATCHED,
     refused: Callable[[str], None] = lambda text: None,
+    *,
+    repeats: bool = False,
 ) -> None:
     """Subscribe a process of the run to what another says on one topic of texts.
 
@@ -82,6 +84,7 @@ def listen_to_text(
         profile: That of the publisher. The last text of a latched topic may be of any age, but none that was made
             before one that was heard counts; others count once, while they are young.
         refused: Gets why a message does not count.
+        repeats: Whether `take` gets the repetitions of a latched text too, which are the sender's signs of life.
     """
     wire = topics.sealed(topic)
     newest, once = LatchedAdmission(), OnceAdmission("text", wire, OLDEST_VERDICT_S)
@@ -95,7 +98,7 @@ def listen_to_text(
             if refusal is not None:
                 refused(refusal.text)
                 return
-        elif not newest.takes(stamp_ns, now_ns) or heard == (sender, msg.status[0].name):
+        elif not newest.takes(stamp_ns, now_ns) or (not repeats and heard == (sender, msg.status[0].name)):
             return
         heard = sender or "", msg.status[0].name
         try:

@@ -36,12 +36,12 @@ OPERATOR = "operator"
 """Name of who only looks and labels, where it has none of its own."""
 
 
-PASSING = frozenset({Refusal.SESSION_OVER, Refusal.FULL, Refusal.TOO_MANY_CALLS, Refusal.DISK})
-"""Refusals that say nothing about what was asked, but that it came at a bad moment."""
+OF_THE_ITEM = frozenset({Refusal.MALFORMED, Refusal.TOO_LARGE, Refusal.CUT})
+"""Refusals of what was sent itself. All others say that it came at a bad moment, or from a peer that is not let in."""
 
 
-class LearnerAwayError(TransportError):
-    """An error because nobody answered, or had room: worth another try."""
+class ItemRefusedError(TransportError):
+    """An error because the learner will never take what was sent; after any other it is worth another try."""
 
 
 def learner_status(
@@ -50,8 +50,7 @@ def learner_status(
     """Ask the learner at `address` for its status.
 
     Raises:
-        LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
-        TransportError: If it refuses.
+        TransportError: If it does not answer within `timeout_s`, or refuses.
     """
     return decode_status(
         _call(address, security, name, timeout_s, lambda stub: stub.Status(pb.StatusRequest(), timeout=timeout_s))
@@ -64,8 +63,8 @@ def send_label(
     """Send a verdict to the learner at `address`; it is on the learner's disk when this returns.
 
     Raises:
-        LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
-        TransportError: If it refuses.
+        ItemRefusedError: If it will never take this verdict.
+        TransportError: If it does not answer within `timeout_s`, or does not take it now.
     """
     message = encode_label(label)
     _call(address, security, name, timeout_s, lambda stub: stub.Label(message, timeout=timeout_s))
@@ -77,8 +76,8 @@ def send_mark(
     """Send a stage mark to the learner at `address`; it is on the learner's disk when this returns.
 
     Raises:
-        LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
-        TransportError: If it refuses.
+        ItemRefusedError: If it will never take this stage mark.
+        TransportError: If it does not answer within `timeout_s`, or does not take it now.
     """
     message = encode_mark(mark)
     _call(address, security, name, timeout_s, lambda stub: stub.Mark(message, timeout=timeout_s))
@@ -108,17 +107,10 @@ def error_words(error: grpc.RpcError, address: str) -> str:
             f"learner at {address} {distrust}, must share a set of certificates that is in date and names that host; "
             "copy its actor/ here, or make a new set with `robot-stack certs`"
         )
-    if away(error) and refusal_of(error) is None:
+    unanswered = code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+    if unanswered and refusal_of(error) is None:
         return f"learner at {address} is {code.name} ({details}), must answer; is it running there?"
     return details
-
-
-def away(error: grpc.RpcError) -> bool:
-    """Return True if a failed call means that nobody answered or had room, and not that somebody refused."""
-    kind = refusal_of(error)
-    if kind is not None:
-        return kind in PASSING
-    return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 def _call(
@@ -127,7 +119,10 @@ def _call(
     with open_channel(address, security) as channel:
         try:
             stub, _ = greet(channel, operator_hello(name, uuid.uuid4().hex), timeout_s)
+        except grpc.RpcError as error:
+            raise TransportError(error_words(error, address)) from error
+        try:
             return ask(stub)
         except grpc.RpcError as error:
-            kind = LearnerAwayError if away(error) else TransportError
+            kind = ItemRefusedError if refusal_of(error) in OF_THE_ITEM else TransportError
             raise kind(error_words(error, address)) from error

@@ -24,9 +24,9 @@ from robot_stack.console.browser.staging import Staging
 from robot_stack.datasets.store_view import open_store
 from robot_stack.replay.durable import WriterLock
 from robot_stack.transport.access.link_token import LinkToken
-from robot_stack.transport.calls import LearnerAwayError, send_label, send_mark
+from robot_stack.transport.calls import send_label, send_mark
 from robot_stack.transport.server import LearnerServer
-from robot_stack.types.errors import SpecError
+from robot_stack.types.errors import SpecError, TransportError
 from robot_stack.types.event import Label, Verdict
 from tests.console.browser_store import DEMO, fetch, write_recorded
 from tests.datasets.data_rig import label
@@ -107,7 +107,7 @@ def test_only_the_episodes_of_a_run_have_a_learner(recorded: Path) -> None:
     assert run_of("monday") is None, "there is no run.yaml"
     (recorded / "runs" / "monday" / "run.yaml").touch()
     assert run_of("monday") == Path("runs/monday")
-    with pytest.raises(LearnerAwayError, match=r"learner\.address is unreadable"):
+    with pytest.raises(TransportError, match=r"learner\.address is unreadable"):
         _tell(Path("runs/monday"), None, send_label, label(DEMO, Verdict.FAILURE))
 
 
@@ -127,6 +127,15 @@ def test_a_learner_that_writes_to_the_store_is_told_and_may_refuse(recorded: Pat
         relabels.bring(LATER_NS)
         assert [(each.episode_id, each.verdict) for each in learner.labels.values()] == [(DEMO, Verdict.FAILURE)]
         assert relabels.to_json(LATER_NS) == {"undo": None, "waiting": {}, "error": ""}
+        takes, learner.label = learner.label, broken  # type: ignore[method-assign]
+        relabels.say(DEMO, Verdict.DISCARD, 0, 5.5)
+        relabels.bring(LATER_NS)
+        said = relabels.to_json(LATER_NS)
+        assert (said["waiting"], "a defect of the learner" in said["error"]) == ({DEMO: "discard"}, True)
+        learner.label = takes  # type: ignore[method-assign]
+        relabels.bring(LATER_NS)
+        assert relabels.to_json(LATER_NS) == {"undo": None, "waiting": {}, "error": ""}
+        assert list(learner.labels.values())[-1].verdict is Verdict.DISCARD
         learner.label = refuse  # type: ignore[method-assign]
         relabels.say(DEMO, Verdict.SUCCESS, 0, 6.0)
         relabels.bring(LATER_NS)
@@ -147,3 +156,7 @@ def test_a_learner_that_writes_to_the_store_is_told_and_may_refuse(recorded: Pat
 def refuse(_: Label, *, by_actor: bool) -> None:
     assert not by_actor
     raise SpecError("episode is not one of this run")
+
+
+def broken(_: Label, *, by_actor: bool) -> None:
+    raise RuntimeError("a defect of the learner")

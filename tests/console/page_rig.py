@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EpisodeKind
 
 LOCAL = "127.0.0.1:0"
+REPEAT_S = 1.0
 
 
 class Done:
@@ -123,12 +125,21 @@ class FakeCell:
         self.desk = ConsoleSession(run, self.done, self.journal, kept.__contains__)
         self.desk.heard.folder = "sim"
         self.server: PageServer | None = None
+        self._safety_over = False
 
-    def mode(self, mode: Mode, reason: str = "") -> None:
+    def mode(self, mode: Mode, reason: str = "", age_s: float = 0.0) -> None:
         """The safety filter changes its mind."""
         with self.desk.locked():
-            self.desk.heard.banner(mode, reason, time.monotonic_ns(), time.time())
+            self.desk.heard.banner(mode, reason, time.monotonic_ns() - round(age_s * 1e9), time.time())
         self.tell()
+
+    def repeat(self, over: threading.Event) -> None:
+        """The safety process says its mode again each second, until it ends."""
+        heard = self.desk.heard
+        while not over.wait(REPEAT_S):
+            with self.desk.locked():
+                if heard.mode is not None and not self._safety_over:
+                    heard.banner(heard.mode, heard.reason, time.monotonic_ns(), time.time())
 
     def episode(self, number: int, kind: str = "online") -> str:
         """An episode begins."""
@@ -185,16 +196,16 @@ class FakeCell:
 
     def safety_ends(self) -> None:
         """The safety process has said its last word a while ago."""
-        said = Diagnosed(level=0, message="ok", values={}, heard_ns=time.monotonic_ns() - 10_000_000_000)
-        with self.desk.locked():
-            self.desk.heard.diagnosis("safety: ended", said, time.time())
-        self.tell()
+        heard, self._safety_over = self.desk.heard, True
+        assert heard.mode is not None
+        self.mode(heard.mode, heard.reason, age_s=10.0)
 
     def frame(self, camera: str, image: np.ndarray, jpeg: bytes) -> None:
         """A camera has seen something."""
         names = list(self.run.cameras)
         with self.desk.locked():
-            self.desk.heard.cameras[camera].frame(time.monotonic_ns())
+            now_ns = time.monotonic_ns()
+            self.desk.heard.cameras[camera].frame(now_ns, now_ns)
         if self.server is not None:
             self.server.show(names.index(camera), jpeg)
 
@@ -236,10 +247,14 @@ def served(
     listening = listen(f"127.0.0.1:{port}")
     number = listening.getsockname()[1]
     with PageServer(Pages(cell.desk, Gate(token, number), cell.store, picture, report), listening) as server:
-        cell.server = server
+        cell.server, over = server, threading.Event()
+        repeating = threading.Thread(target=cell.repeat, args=[over])
+        repeating.start()
         try:
             yield page_address(listening, "127.0.0.1", token)
         finally:
+            over.set()
+            repeating.join()
             cell.server = None
 
 

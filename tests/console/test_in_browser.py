@@ -383,7 +383,7 @@ def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     page = tab(url)
     says(page, "#seat", "you are the operator")
     page.evaluate("""() => {
-        window.pad = { connected: true, mapping: 'standard', axes: [0, -1, 0.5, 0],
+        window.pad = { index: 0, connected: true, mapping: 'standard', axes: [0, -1, 0.5, 0],
             buttons: Array.from({ length: 17 }, () => ({ pressed: false })) };
         navigator.getGamepads = () => [window.pad];
     }""")
@@ -404,7 +404,7 @@ def test_a_gamepad_that_is_unplugged_while_it_drives_is_a_lost_hand(cell, url, t
     says(page, "#seat", "you are the operator")
     page.evaluate("""() => {
         const button = (index) => ({ pressed: index === 4 });
-        window.pad = { connected: true, mapping: 'standard', axes: [0, -1, 0, 0],
+        window.pad = { index: 0, connected: true, mapping: 'standard', axes: [0, -1, 0, 0],
             buttons: Array.from({ length: 17 }, (_, index) => button(index)) };
         navigator.getGamepads = () => [window.pad];
     }""")
@@ -412,6 +412,27 @@ def test_a_gamepad_that_is_unplugged_while_it_drives_is_a_lost_hand(cell, url, t
     page.evaluate("window.pad = null")
     until(lambda: not cell.done.driving, "nothing is held any more", page)
     until(lambda: any(packet.buttons[-1] for packet in cell.done.moves), "the loss", page)
+
+
+def test_of_two_gamepads_the_one_that_drives_is_missed_when_it_is_unplugged(cell, url, tab):
+    """The other one is connected and let go: that is no word of whoever drove with the first."""
+    cell.mode(Mode.HUMAN)
+    cell.episode(4)
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    page.evaluate("""() => {
+        const pad = (index, held) => ({ index, connected: true, mapping: 'standard', axes: [0, -1, 0, 0],
+            buttons: Array.from({ length: 17 }, (_, button) => ({ pressed: held && button === 4 })) });
+        window.pads = [pad(0, true), pad(1, false)];
+        navigator.getGamepads = () => window.pads;
+    }""")
+    until(lambda: cell.done.driving, "the hand", page)
+    page.evaluate("window.pads[0] = null")
+    until(lambda: not cell.done.driving, "nothing is held any more", page)
+    page.wait_for_timeout(150)
+    assert any(packet.buttons[-1] for packet in cell.done.moves), "the loss"
+    page.evaluate("window.pads[1].buttons[4].pressed = true")
+    until(lambda: cell.done.driving, "the other one drives once it is held", page)
 
 
 def test_on_a_real_cell_the_page_has_nothing_that_moves(tmp_path, tab):

@@ -40,6 +40,17 @@ def test_labels_wait_over_a_restart_until_they_are_sent(tmp_path):
     assert again.refused == {SECOND.episode_id: "the episode is not there"}
 
 
+def test_a_refusal_is_of_the_verdict_that_was_refused_and_not_of_a_later_one(tmp_path):
+    journal = opened(tmp_path)
+    journal.add(FIRST)
+    journal.sent(FIRST, "the episode is not there")
+    later = operator_label(FIRST.episode_id, Verdict.DISCARD, 7.5)
+    journal.add(later)
+    assert journal.refused == opened(tmp_path).refused == {}
+    journal.sent(later)
+    assert journal.refused == opened(tmp_path).refused == {}
+
+
 def test_a_store_without_a_learner_is_told_what_can_no_longer_be_taken_back(tmp_path):
     journal = opened(tmp_path)
     for label in (FIRST, SECOND, THIRD):

@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from robot_stack.console import label_forwarder
 from robot_stack.console.label_forwarder import LabelForwarder
+from robot_stack.console.messages import Say
 from robot_stack.console.verdicts import operator_label
+from robot_stack.transport.access.refusals import Refusal, RefusedError
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Verdict
@@ -65,6 +68,56 @@ def test_one_that_the_learner_refuses_is_told_and_not_sent_again(cell, learner, 
     cell.journal.add(LABEL)
     until(lambda: not cell.journal.waiting, "refusal")
     assert cell.journal.refused == {EPISODE: "episode is not one of this run"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RefusedError(Refusal.TOKEN_WRONG, "token is wrong, must be the learner's"),
+        RefusedError(Refusal.MISMATCH, "run is another, must be this one"),
+        RefusedError(Refusal.TOO_SLOW, "request has not come, must come within 5 s"),
+        RuntimeError("a defect of the learner"),
+    ],
+    ids=["token", "mismatch", "slow", "defect"],
+)
+def test_a_refusal_that_is_not_of_the_verdict_keeps_it_until_the_learner_takes_it(
+    cell, learner, running, monkeypatch, error
+):
+    def refuse(label, by_actor):
+        raise error
+
+    cell.episode(41)
+    cell.ended()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(learner, "label", refuse)
+        cell.journal.add(LABEL)
+        until(lambda: state(cell) != "on its way to the store", "a word about it")
+        assert state(cell).startswith("on its way to the store: ")
+        assert str(error) in state(cell)
+        assert (cell.journal.waiting, cell.journal.refused) == ([LABEL], {})
+    until(lambda: list(learner.labels.values()) == [LABEL], "delivery")
+    until(lambda: state(cell) == "", "the end of the wait")
+    with cell.desk.locked():
+        cell.desk.join("page", time.monotonic_ns())
+        cell.desk.obey("page", Say(episode=EPISODE, verdict=Verdict.SUCCESS), time.monotonic_ns(), time.time())
+    until(
+        lambda: state(cell) == "on its way to the store", "a verdict that waits to be taken back, and for nothing else"
+    )
+
+
+def state(cell: FakeCell) -> str:
+    with cell.desk.locked():
+        return cell.desk.part("episodes")[0]["state"]
+
+
+def test_a_page_that_the_learner_does_not_let_in_keeps_its_verdicts(cell, learner, running, monkeypatch):
+    """What is wrong with a Hello says nothing of the verdict behind it."""
+    monkeypatch.setattr(label_forwarder, "NAME", "x" * 200)
+    cell.episode(41)
+    cell.ended()
+    cell.journal.add(LABEL)
+    until(lambda: ": actor is " in state(cell), "a word about it")
+    assert (cell.journal.waiting, cell.journal.refused) == ([LABEL], {})
 
 
 def test_while_the_learner_is_away_verdicts_wait_and_follow(cell, learner):

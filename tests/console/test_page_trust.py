@@ -289,7 +289,7 @@ def test_nothing_under_a_hand_moves_whatever_happens(obedient, tab, size):
         says(page, "#seat", "you watch")
         same("a lost desk")
         with obedient.desk.locked():
-            obedient.desk.heard.cameras["wrist"].frame(1)
+            obedient.desk.heard.cameras["wrist"].frame(1, time.monotonic_ns())
         page.wait_for_timeout(600)
         same("a camera that is too old")
         with obedient.desk.locked():

@@ -122,11 +122,11 @@ class Listener:
 
     sealer = HERE
 
-    def __init__(self, topic: str, profile: QoSProfile) -> None:
+    def __init__(self, topic: str, profile: QoSProfile, *, repeats: bool = False) -> None:
         self.wire = topics.sealed(topic)
         self.taken, self.refused = [], []
         self._numbers = count(1)
-        listen_to_text(self, topic, self._take, profile, self.refused.append)
+        listen_to_text(self, topic, self._take, profile, self.refused.append, repeats=repeats)
 
     def create_subscription(self, kind: type, topic: str, callback: Callable, profile: QoSProfile) -> None:
         assert topic == self.wire
@@ -167,6 +167,15 @@ def test_a_text_that_a_step_of_the_clock_hid_is_heard_by_its_repetition_and_once
     assert listener.taken == ["POLICY", "HOLD"]
     listener.hears("HOLD", 0.0, number=3)
     assert listener.taken == ["POLICY", "HOLD", "HOLD"]
+
+
+def test_repetitions_are_signs_of_life_to_who_asks_for_them_and_a_recorded_one_is_none():
+    listener = Listener(topics.MODE, LATCHED, repeats=True)
+    for _ in range(3):
+        listener.hears("HOLD", 0.0, number=2)
+    listener.hears("HOLD", 5.0, number=2)
+    listener.hears("HOLD", 0.0, Sealer(WireKey.random(), "safety-1"), number=2)
+    assert listener.taken == ["HOLD"] * 3
 
 
 def test_the_last_text_of_a_latched_topic_waits_for_its_listener_and_a_claim_does_not():

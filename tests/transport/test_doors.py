@@ -22,7 +22,7 @@ from robot_stack.transport.access import bounds, refusals, sessions
 from robot_stack.transport.access.refusals import Refusal, Refusals, RefusedError, refusal_of
 from robot_stack.transport.access.security import open_channel
 from robot_stack.transport.access.sessions import Method, Role, Sessions
-from robot_stack.transport.calls import LearnerAwayError, send_label
+from robot_stack.transport.calls import ItemRefusedError, send_label
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.codec import (
     decode_header,
@@ -35,7 +35,7 @@ from robot_stack.transport.codec import (
 from robot_stack.transport.roster import Roster
 from robot_stack.transport.server import LearnerServer
 from robot_stack.transport.service import LearnerStub
-from robot_stack.types.errors import SpecError
+from robot_stack.types.errors import SpecError, TransportError
 from robot_stack.types.reward import LiveScore
 from tests.transport.fake_learner import (
     SPEC,
@@ -441,8 +441,9 @@ def test_labels_wait_while_the_learner_has_no_room(
     said, words = kind(lambda: operator(crowd()).Label(pb.Label(**GOOD), timeout=10))
     assert said is Refusal.FULL
     assert words.startswith("room of the learner for a label of e is none, must be some")
-    with pytest.raises(LearnerAwayError):
+    with pytest.raises(TransportError) as told:
         send_label(address, decode_label(pb.Label(**GOOD)), security=TOKEN)
+    assert not isinstance(told.value, ItemRefusedError)
     backend.room.set()
     send_label(address, decode_label(pb.Label(**GOOD)), security=TOKEN)
     assert len(backend.labels) == 1

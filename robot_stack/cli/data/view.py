@@ -20,8 +20,8 @@ from robot_stack.processes.child import wrapped
 from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import Credentials, actor_credentials
-from robot_stack.transport.calls import LearnerAwayError, send_label, send_mark
-from robot_stack.types.errors import ConfigError
+from robot_stack.transport.calls import send_label, send_mark
+from robot_stack.types.errors import ConfigError, TransportError
 
 Annotation = TypeVar("Annotation", contravariant=True)
 
@@ -73,7 +73,7 @@ def _tell(run: Path, certs: str | None, send: _Send[Annotation], annotation: Ann
     try:
         address = RunPaths(run).address.read_text().strip()
     except OSError as error:
-        raise LearnerAwayError(
+        raise TransportError(
             f"address of the learner in {RunPaths(run).address} is unreadable, must be there while it runs; wait for it"
         ) from error
     send(address, annotation, security=actor_credentials(certs, run), name=NAME)

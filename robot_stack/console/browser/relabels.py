@@ -18,7 +18,7 @@ from robot_stack.disk.durable import disk_errors
 from robot_stack.replay.annotations import LabelLog
 from robot_stack.replay.durable import writing
 from robot_stack.replay.layout import StorePaths
-from robot_stack.transport.calls import LearnerAwayError
+from robot_stack.transport.calls import ItemRefusedError
 from robot_stack.types.errors import StackError, StoreError, TransportError
 from robot_stack.types.event import Label, Verdict
 
@@ -91,7 +91,7 @@ class Relabels:
     def bring(self, now_ns: int, *, all_of_them: bool = False) -> None:
         """Write the verdicts that can no longer be undone.
 
-        What cannot be written now stays and is tried again; what the learner refuses is not.
+        What cannot be written now stays and is tried again; what the learner will never take is not.
 
         Args:
             now_ns: On the monotonic clock.
@@ -104,12 +104,12 @@ class Relabels:
             refused = ""
             try:
                 self._write(label)
-            except (StoreError, LearnerAwayError) as error:
-                self._fail(label, error)
-                return
-            except TransportError as error:
+            except ItemRefusedError as error:
                 refused = str(error)
                 self._fail(label, error)
+            except (StoreError, TransportError) as error:
+                self._fail(label, error)
+                return
             else:
                 self._error = ""
             try:

@@ -28,7 +28,7 @@ export class Hand {
     this.pads = [];
     this.buttons = new Map();
     this.down = new Set();
-    this.gripped = false;  // by the deadman of a gamepad
+    this.gripped = null;  // index of the gamepad whose deadman is held
     this.wasHolding = false;
     this.fine = false;
     for (const kind of ["keydown", "keyup"]) addEventListener(kind, (event) => { this.fine = event.shiftKey; }, true);
@@ -152,9 +152,11 @@ export class Hand {
     this.drop(false);
   }
 
+  // the gamepad that drives, while one does: another one says nothing of its deadman
   gamepad() {
     const pads = navigator.getGamepads ? [...navigator.getGamepads()] : [];
-    return pads.find((pad) => pad && pad.connected && pad.mapping === "standard") || null;
+    const there = pads.filter((pad) => pad && pad.connected && pad.mapping === "standard");
+    return there.find((pad) => this.gripped === null || pad.index === this.gripped) || null;
   }
 
   // labels and the like on a gamepad are presses, once for each time that a button goes down
@@ -163,7 +165,7 @@ export class Hand {
     pad.buttons.forEach((button, index) => {
       const action = this.buttons.get(PLACES[index] || "");
       if (!action || !button.pressed) return;
-      if (action === "deadman") this.gripped = true;
+      if (action === "deadman") this.gripped = pad.index;
       if (this.takes(action)) pressed.add(action);
       else {
         now.add(action);
@@ -189,8 +191,8 @@ export class Hand {
       pad.layout.axes.forEach((axis, index) => { axes[AXES.indexOf(axis)] += pad.layout.signs[index] * pad.at[index]; });
     }
     const gamepad = this.gamepad();
-    const lost = this.gripped && !gamepad;
-    this.gripped = false;
+    const lost = this.gripped !== null && !gamepad;
+    this.gripped = null;
     if (gamepad) this.readGamepad(gamepad, axes, pressed);
     return { axes: axes.map((value) => Math.max(-1, Math.min(1, value || 0))), pressed, lost };
   }

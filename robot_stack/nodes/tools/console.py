@@ -69,8 +69,8 @@ from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.types.command import Mode
-from robot_stack.types.errors import RobotError, SpecError, StoreError
-from robot_stack.types.event import Verdict
+from robot_stack.types.errors import RobotError, StoreError
+from robot_stack.types.event import Label, Verdict
 from robot_stack.types.help import HelpRequest
 from robot_stack.workcell.build_safety import stop_topics
 
@@ -212,7 +212,8 @@ class ConsoleNode(StackNode):
             (topics.HELP, self._on_help, LATCHED),
             (topics.CELL_STATUS, self._on_cell, LATCHED),
         ):
-            listen_to_text(self, topic, take, profile, partial(self._refused.__setitem__, topic))
+            refused = partial(self._refused.__setitem__, topic)
+            listen_to_text(self, topic, take, profile, refused, repeats=topic == topics.MODE)
         for topic in (topics.STOP_INPUT, *stop_topics(self._run)):
             self.create_subscription(Bool, topic, partial(self._on_stop_input, topic), EVERY)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
@@ -223,20 +224,22 @@ class ConsoleNode(StackNode):
 
         def receive(raw: bytes) -> None:
             """Count an image, and show it if one is due; most are dropped, as to unpack all of them would cost."""
-            now_ns, server = time.monotonic_ns(), self._server
-            with self._session.locked():
-                self._heard.cameras[camera].frame(raw_stamp_ns(raw))
+            server = self._server
             open_pages = server is not None and server.watched
-            if not (watched if open_pages else unwatched).now(now_ns):
-                return
+            due = watched if open_pages else unwatched
             try:
-                image = image_from_msg(deserialize_message(raw, Image))
-            except SpecError as error:
+                stamp_ns = raw_stamp_ns(raw)
+                image = image_from_msg(deserialize_message(raw, Image)) if due.now(time.monotonic_ns()) else None
+                jpeg = jpeg_of(image) if open_pages and image is not None else b""
+            except Exception as error:  # a stranger's bytes: whatever the libraries make of them, this process goes on
                 self._refused[camera] = str(error)
                 return
-            self._pictures.look(camera, image)
-            if open_pages and server is not None:
-                server.show(index, jpeg_of(image))
+            with self._session.locked():
+                self._heard.cameras[camera].frame(stamp_ns, time.monotonic_ns())
+            if image is not None:
+                self._pictures.look(camera, image)
+            if jpeg and server is not None:
+                server.show(index, jpeg)
 
         return receive
 
@@ -282,8 +285,15 @@ class ConsoleNode(StackNode):
             events = [each for each in events_from_msg(msg) if refusal is None or each not in tuple(Verdict)]
             on_a_claim = self._heard.events(events, device, now_ns, time.time())
             if on_a_claim is not None:
-                self._session.keep(on_a_claim)
+                self._keep(on_a_claim)
         self._changed()
+
+    def _keep(self, label: Label) -> None:
+        """Keep a verdict that was said on a device; an operator hears of a disk that refuses it."""
+        try:
+            self._session.keep(label)
+        except StoreError as error:
+            self._tell(str(error))
 
     def _on_status(self, text: str) -> None:
         status, now_ns = EpisodeStatus.from_text(text), time.monotonic_ns()
