@@ -13,12 +13,11 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.datasets.lerobot.export import export_lerobot
 from robot_stack.datasets.summary import select
 from robot_stack.hub.card import About, dataset_card
-from robot_stack.hub.folder import CARD, gather, refuse_taken
+from robot_stack.hub.folder import CARD, evaluation_of, gather, refuse_taken
 from robot_stack.hub.remote import client, upload
 from robot_stack.replay.outcome import Outcome
 from robot_stack.report.summary import build_summary
 from robot_stack.runs.beginning import command_line
-from robot_stack.runs.evaluation import read_evaluation
 from robot_stack.runs.paths import RunPaths
 
 
@@ -66,8 +65,8 @@ def run(
 
 
 def _evaluated(folder: Path, policy: str) -> dict[str, Any]:
-    """Return the figures of a policy's evaluation, each None where there was none."""
-    told = read_evaluation(RunPaths(folder).evaluation(policy)) or {}
+    """Return the figures of a policy's evaluation, each None where there was none of the policy as it is now."""
+    told = evaluation_of(folder, policy) or {}
     return {key: told.get(key) for key in ("episodes", "success", "wilson95", "cycle_s")}
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
@@ -16,6 +17,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.datasets.draft import new_folder
 from robot_stack.disk.durable import disk_errors
 from robot_stack.hub.card import About, policy_card
+from robot_stack.runs.evaluation import read_evaluation
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
 
@@ -63,13 +65,25 @@ def gather(run: Path, policy: str, about: About, out: Path, hub: ModuleType) -> 
         out.mkdir(parents=True, exist_ok=True)
         given, theirs = RunPaths(run), RunPaths(out)
         copies = {given.resolved: theirs.resolved, given.policy(policy): theirs.policy("policy")}
-        copies[given.evaluation(policy)] = theirs.evaluation("policy")
+        if evaluation_of(run, policy) is not None:
+            copies[given.evaluation(policy)] = theirs.evaluation("policy")
         if policy == "policy":
             copies[given.summary] = theirs.summary
         for source, target in copies.items():
             if source.is_file():
                 shutil.copyfile(source, target)
         (out / CARD).write_text(policy_card(about, hub))
+
+
+def evaluation_of(run: Path, policy: str) -> dict[str, Any] | None:
+    """Return the evaluation of a policy in a run's folder; None if there is none, or it is of earlier parameters.
+
+    Raises:
+        StoreError: If one of the two cannot be read.
+    """
+    told = read_evaluation(RunPaths(run).evaluation(policy))
+    version = int(_policy_metadata(RunPaths(run).policy(policy))["version"])
+    return told if told is not None and told.get("params_version") == version else None
 
 
 def refuse_taken(out: Path) -> None:
@@ -118,6 +132,8 @@ def receive(source: Path, out: Path) -> ResolvedRun:
         )
     _check_policy(paths.policy("policy"), resolved)
     _check_summary(paths.summary)
+    if evaluation_of(source, "policy") is None:
+        given = [path for path in given if path != paths.evaluation("policy")]
     if out.exists():
         with disk_errors(f"replacing {out}"):
             out.rmdir()
@@ -127,7 +143,8 @@ def receive(source: Path, out: Path) -> ResolvedRun:
     return resolved
 
 
-def _check_policy(path: Path, resolved: ResolvedRun) -> None:
+def _policy_metadata(path: Path) -> dict[str, str]:
+    """Return what the file of a policy says of itself: at least the version and the spec of its cell."""
     try:
         with safe_open(path, "np") as file:
             metadata = file.metadata() or {}
@@ -137,6 +154,11 @@ def _check_policy(path: Path, resolved: ResolvedRun) -> None:
         raise StoreError(
             f"{path.name} says neither version nor spec of its cell, must be a policy that a learner wrote"
         )
+    return metadata
+
+
+def _check_policy(path: Path, resolved: ResolvedRun) -> None:
+    metadata = _policy_metadata(path)
     if metadata["spec_digest"] != resolved.spec().digest:
         raise ConfigError(
             f"{path.name} is of another spec (arms, cameras, proprio or rate) than "

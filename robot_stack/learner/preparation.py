@@ -43,7 +43,7 @@ from robot_stack.learner.warm_start import WarmStart
 from robot_stack.replay.annotations import read_preferences
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
-from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.metrics import read_rows, row_from
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, CriticRow, FitRow, of_kind
 from robot_stack.runs.statistics import EpisodeStatistics
@@ -429,6 +429,8 @@ def fit_or_restore(
             refitter.fit(on_step=parts.status.says("reward model", stop))
         else:
             refitter.load(start.reward, 0, trusted=start.trusted)
+            for row in start.told:
+                parts.metrics.log(row_from(row))
         if start.learner is not None:
             learner.loop.start_from(start.learner)
         if encoder is not None:

@@ -22,7 +22,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.distributed import follow, join
 from robot_stack.learner.host_memory import keep_freed_memory
 from robot_stack.learner.training import Training
-from robot_stack.runs.metrics import usual_wandb_mode
+from robot_stack.runs.metrics import WANDB_MODES, usual_wandb_mode
 from robot_stack.types.errors import MISCONFIGURED, UNPREPARED, ConfigError, ResumeError, StackError
 from robot_stack.workcell.thread_watch import ThreadWatch
 
@@ -47,8 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="robot_stack.learner.process", description="The learner process.")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
     parser.add_argument("--address", default="", help="host:port to serve at; default: the cell's, port 0: any free")
-    text = "default: offline where wandb is installed, else disabled"
-    parser.add_argument("--wandb", default=usual_wandb_mode(), choices=("offline", "online", "disabled"), help=text)
+    text = "default: WANDB_MODE, else offline where wandb is installed"
+    parser.add_argument("--wandb", default=usual_wandb_mode(), choices=WANDB_MODES, help=text)
     options = parser.parse_args(arguments)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):  # only the first of several processes decides when it ends

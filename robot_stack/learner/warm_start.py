@@ -31,7 +31,9 @@ from robot_stack.replay.durable import writing
 from robot_stack.replay.identity import differences
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import read_header
+from robot_stack.runs.metrics import plain_row
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.reward_version import rows_about
 from robot_stack.types.errors import ConfigError, ResumeError, StoreError
 from robot_stack.types.preferences import Kept
 from robot_stack.types.spec import TASK, Spec
@@ -57,11 +59,13 @@ class WarmStart:
         learner: State of the earlier learner; None for a new one.
         reward: Version of the reward model that was in use; None to fit one.
         trusted: Whether that model was trusted at the end.
+        told: What the earlier run has logged of that model, as `rows_about` has it, in JSON form.
     """
 
     learner: dict[str, Any] | None = None
     reward: str | None = None
     trusted: bool = True
+    told: tuple[dict[str, Any], ...] = ()
 
 
 def prepare_start(resolved: ResolvedRun, folder: Path) -> None:
@@ -88,7 +92,7 @@ def prepare_start(resolved: ResolvedRun, folder: Path) -> None:
             _take_episodes(taken.view, resolved, paths)
         packed = io.BytesIO()
         warm = taken.warm
-        torch.save({"learner": warm.learner, "reward": warm.reward, "trusted": warm.trusted}, packed)
+        torch.save({"learner": warm.learner, "reward": warm.reward, "trusted": warm.trusted, "told": warm.told}, packed)
         write_durable(paths.start, packed.getbuffer())  # last: from now on all of it is there
     log.info("starts from %s: %s", source, ", ".join(start.take))
 
@@ -210,7 +214,9 @@ class _Source:
         reward = live_version(state) if "reward" in self._start.take else None
         if reward is not None and not self.paths.reward(reward).exists():
             raise self._refused(f"has no {self.paths.reward(reward).name}", "restore it, or leave reward out of take")
-        self.warm = WarmStart(learner=learner, reward=reward, trusted=state["reward_trusted"])
+        rows = () if reward is None else rows_about(self._source, reward, PREFIX)
+        told = tuple(plain_row(row) for row in rows)
+        self.warm = WarmStart(learner=learner, reward=reward, trusted=state["reward_trusted"], told=told)
 
 
 def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> None:

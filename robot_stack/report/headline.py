@@ -38,7 +38,7 @@ def headline(summary: dict[str, Any]) -> Headline:
         parts.append(f"behaviour cloning {summary['bc']['success']} of {summary['bc']['episodes']}{cycle}")
     if training["robot_time_s"] is not None:
         minutes, share = training["robot_time_s"] / 60, training["human_share"]
-        alone = "" if share is None else f", {minutes * (1 - share):.0f} of them alone"
+        alone = "" if share is None else f", {minutes * (1 - share - (training['base_share'] or 0)):.0f} of them alone"
         parts.append(f"{minutes:.0f} min of robot time{alone}")
     claim = CLAIMS[LearnedFrom(summary["critic"]["learned_from"])]
     return Headline(result=result, rest=f"{' · '.join(parts)}. {claim}." if parts else f"{claim}.")

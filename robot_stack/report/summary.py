@@ -43,14 +43,15 @@ def write_summary(record: RunRecord) -> dict[str, Any]:
 def summarise(record: RunRecord) -> dict[str, Any]:
     """Compute the figures of a run that has been read."""
     online = record.episodes(EpisodeKind.ONLINE)
+    judged = [row for row in online if not row.discarded]
     summary: dict[str, Any] = {
         "task": record.resolved.task.name if record.resolved else None,
         "seed": record.resolved.run.seed if record.resolved else None,
         "demos": {"episodes": _demos(record)},
         "bc": _evaluation(record.bc),
         "policy": _evaluation(record.policy),
-        "training": _training(record, online),
-        "reward": _reward(record, online),
+        "training": _training(record, online, judged),
+        "reward": _reward(record, judged),
         "control": _control(record, online),
         "learner": _learner(record),
         "critic": _critic(record),
@@ -69,6 +70,12 @@ def human_share(episodes: list[EpisodeRow]) -> float | None:
     return _rounded(sum(row.human_steps for row in episodes) / steps) if steps else None
 
 
+def _base_share(episodes: list[EpisodeRow]) -> float | None:
+    """Return the share of steps in which the base policy led in the policy's place; None without steps."""
+    steps = sum(row.steps for row in episodes)
+    return _rounded(sum(row.base_steps for row in episodes) / steps) if steps else None
+
+
 def _demos(record: RunRecord) -> int | None:
     fits = of_kind(record.rows, FitRow)
     if fits:
@@ -84,16 +91,18 @@ def _evaluation(evaluation: Figures | None) -> Figures:
     return told
 
 
-def _training(record: RunRecord, online: list[EpisodeRow]) -> Figures:
+def _training(record: RunRecord, online: list[EpisodeRow], judged: list[EpisodeRow]) -> Figures:
+    """Compute the figures of online training: all that was run in numbers and times, and what counts in shares."""
     end = of_kind(record.rows, EndRow)
     return {
         "episodes": len(online) if record.rows else None,
         "env_steps": end[-1].env_steps if end else sum(row.steps for row in online) if online else None,
         "robot_time_s": _rounded(sum(row.duration_s for row in online)) if online else None,
         "wall_s": _training_wall_s(record, online),
-        "human_share": human_share(online),
-        "human_share_first20": human_share(online[:ENDS]),
-        "human_share_last20": human_share(online[-ENDS:]),
+        "human_share": human_share(judged),
+        "base_share": _base_share(judged),
+        "human_share_first20": human_share(judged[:ENDS]),
+        "human_share_last20": human_share(judged[-ENDS:]),
     }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import threading
 import time
 from dataclasses import fields
@@ -13,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from robot_stack.disk.durable import disk_errors
+from robot_stack.disk.durable import create_durable, disk_errors
 from robot_stack.disk.jsonl import JsonLines, mapping, read_jsonl
 from robot_stack.runs.learning import Learning
 from robot_stack.runs.rows import FitReport, MetricsRow, UpdateRow
@@ -26,9 +28,13 @@ AXES = {CURVES: "robot_min", "update": "updates", "reward_fit": "online_episodes
 """Section of panels -> the value that they have from left to right; the others go by row."""
 
 
+WANDB_MODES = ("offline", "online", "disabled")
+
+
 def usual_wandb_mode() -> str:
-    """Return the mode of wandb where nobody has said one: offline where it is installed, else disabled."""
-    return "offline" if find_spec("wandb") else "disabled"
+    """Return the mode of wandb: that of WANDB_MODE, else offline where it is installed, else disabled."""
+    asked = os.environ.get("WANDB_MODE", "")
+    return asked if asked in WANDB_MODES else "offline" if find_spec("wandb") else "disabled"
 
 
 class MetricsLog:
@@ -67,7 +73,7 @@ class MetricsLog:
             self._wandb = wandb.init(
                 project="robot-stack",
                 name=run_name,
-                id=run_name,
+                id=_wandb_id(path.with_name("wandb.id")),
                 resume="allow",
                 dir=str(path.parent),
                 mode=wandb_mode,  # type: ignore[arg-type]
@@ -110,6 +116,13 @@ class MetricsLog:
             self._file.close()
             if self._wandb is not None:
                 self._wandb.finish()
+
+
+def _wandb_id(path: Path) -> str:
+    """Return the id of a run in Weights & Biases, drawn once: names come again, on other machines or begun anew."""
+    with disk_errors(f"writing {path.name}"):
+        create_durable(path, secrets.token_hex(8).encode(), mode=0o644)
+        return path.read_text().strip()
 
 
 def read_rows(path: Path) -> JsonLines[MetricsRow]:

@@ -114,12 +114,19 @@ def test_the_hubs_own_parser_reads_the_card(place: Path) -> None:
     assert "| demonstrations | 3 |" in card.text
 
 
-def test_a_run_that_was_not_evaluated_claims_nothing(place: Path) -> None:
-    (place / "runs/peg/eval_policy.json").unlink()
+@pytest.mark.parametrize("before", [None, 6])
+def test_a_run_that_was_not_evaluated_claims_nothing(place: Path, before: int | None) -> None:
+    """Nor does one whose evaluation is of parameters that have been replaced."""
+    path = place / "runs/peg/eval_policy.json"
+    if before is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "params_version": before}))
     assert said(place, "push", "peg", "--folder", "given")[0] == 0
     card = hub.ModelCard.load(place / "given" / CARD)
     assert card.data.eval_results is None
     assert "of 100" not in card.text.partition("## How it was trained")[0].replace("52 of 100", "")
+    assert not (place / "given/eval_policy.json").exists()
 
 
 @pytest.mark.long

@@ -42,6 +42,8 @@ def write(
         ([(OPERATOR, BAD), (OPERATOR, GOOD)], GOOD),
         ([(MODEL, GOOD)], None),
         ([(OPERATOR, GONE)], None),
+        ([(OPERATOR, GONE), (TRUTH, BAD)], None),
+        ([(OPERATOR, GONE), (TRUTH, BAD), (OPERATOR, GOOD)], BAD),
         ([], None),
     ],
 )

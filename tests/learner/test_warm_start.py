@@ -19,7 +19,10 @@ from robot_stack.learner.fitting import Stopped
 from robot_stack.learner.warm_start import prepare_start, read_start
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.layout import SUFFIX
+from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.reward_version import newest_reward, rows_about
+from robot_stack.runs.rows import AlarmRow, RewardFitRow
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, ResumeError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EpisodeKind
@@ -133,6 +136,24 @@ def test_the_reward_model_and_its_scores_are_those_that_were_in_use(monday: Path
     assert set(scores) == set(TAKEN)
     with np.load(RunPaths(monday).store.scores / version / f"{ONLINE}.npz") as kept:
         assert np.array_equal(scores[TAKEN[2]], kept["progress"])
+    here, there = newest_reward(tuesday.folder), newest_reward(monday)
+    assert here is not None
+    assert there is not None
+    assert (here.version, here.alarm) == (version, there.alarm)
+    assert here.held_out == {warm_start.PREFIX + name for name in there.held_out}
+
+
+def test_what_ended_trust_in_the_reward_model_is_known_to_whoever_takes_it_over(tmp_path: Path) -> None:
+    log = MetricsLog(RunPaths(tmp_path).metrics)
+    log.log(RewardFitRow(version="v", trained_on=("a", "b"), held_out=("c",), online_episodes=9))
+    log.log(AlarmRow(version="v", alarm="false_done", words="two of three", episodes=["d"]))
+    log.log(AlarmRow(version="w", alarm="false_done", words="of another"))
+    log.close()
+    fit, alarm = rows_about(tmp_path, "v", "0-")
+    assert isinstance(fit, RewardFitRow)
+    assert (fit.trained_on, fit.held_out, fit.online_episodes) == (("0-a", "0-b"), ("0-c",), 0)
+    assert isinstance(alarm, AlarmRow)
+    assert (alarm.words, alarm.episodes) == ("two of three", ["0-d"])
 
 
 def test_what_a_run_begins_with_is_refused_with_a_flipped_bit_and_taken_again_once_it_is_removed(

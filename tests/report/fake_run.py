@@ -28,6 +28,7 @@ UTD = 4
 ASKED = 8.0
 PERIOD_NS = 100_000_000
 VERSION = "0123456789abcdef"
+VERSION_EVALUATED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,11 @@ def write_evaluation(path: Path, successes: list[bool]) -> None:
     low, high = wilson_interval(sum(successes), len(successes))
     durations = [4.5 if success else 12.0 for success in successes]
     summary = {"episodes": len(successes), "success": sum(successes), "wilson95": [round(low, 4), round(high, 4)]}
-    summary |= {"cycle_s": 4.5 if any(successes) else None, "observation_age_ms": 30.0}
+    summary |= {
+        "cycle_s": 4.5 if any(successes) else None,
+        "observation_age_ms": 30.0,
+        "params_version": VERSION_EVALUATED,
+    }
     path.write_text(json.dumps(summary | {"successes": successes, "durations_s": durations}))
 
 

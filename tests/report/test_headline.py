@@ -16,7 +16,7 @@ from robot_stack.report.summary import build_summary
 GOOD: dict[str, Any] = {
     "policy": {"episodes": 100, "success": 100, "wilson95": [0.963, 1.0], "cycle_s": 2.04},
     "bc": {"episodes": 100, "success": 28, "wilson95": [0.2, 0.37], "cycle_s": None},
-    "training": {"robot_time_s": 780.0, "human_share": 0.15, "human_share_last20": 0.01},
+    "training": {"robot_time_s": 780.0, "human_share": 0.15, "base_share": 0.0, "human_share_last20": 0.01},
     "reward": {"missed_rate": 0.1, "false_done_rate": 0.0, "false_done": 0, "episodes_failed": 9},
     "learner": {"utd": 5.2, "utd_asked": 8.0},
     "critic": {"learned_from": "both"},
@@ -38,6 +38,10 @@ def test_the_headline_has_result_comparison_cost_and_source() -> None:
         "2.0 s a cycle · behaviour cloning 28 of 100 · 13 min of robot time, 11 of them alone. "
         "The policy learned from reward and from imitation."
     )
+
+
+def test_time_in_which_the_base_policy_led_is_not_the_policys_own() -> None:
+    assert "13 min of robot time, 1 of them alone" in headline(but(training={"base_share": 0.75})).rest
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -108,6 +108,14 @@ def test_human_shares_are_of_steps_in_the_first_and_last_twenty(tmp_path: Path) 
     assert training["robot_time_s"] == pytest.approx(training["env_steps"] / 10)
 
 
+def test_a_discarded_episode_is_in_no_share_and_no_verdict_of_the_model(tmp_path: Path) -> None:
+    wrong = replace(play(10, human=10, declared=True, truth=False), operator=Verdict.DISCARD)
+    summary = build_summary(run_of(tmp_path / "r", [play(10)] * 18 + [wrong] * 2))
+    assert summary["training"]["human_share_last20"] == 0.0
+    assert (summary["training"]["episodes"], summary["training"]["env_steps"]) == (20, 200)
+    assert (summary["reward"]["false_done_rate"], summary["reward"]["missed_rate"]) == (None, 0.0)
+
+
 def test_updates_on_the_demonstrations_do_not_count_in_the_utd(tmp_path: Path) -> None:
     folder = run_of(tmp_path / "r", [play()] * 4)
     learner = build_summary(folder)["learner"]

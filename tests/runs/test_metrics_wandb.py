@@ -7,8 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+
+wandb = pytest.importorskip("wandb", reason="wandb is not installed: pip install 'robot-stack[wandb]'")
 
 from robot_stack.runs import metrics
 from robot_stack.runs.metrics import MetricsLog, usual_wandb_mode
@@ -36,13 +39,29 @@ def test_rows_of_numbers_and_the_configuration_are_in_the_offline_run(tmp_path: 
     program = PROGRAM.format(path=str(tmp_path / "metrics.jsonl"))
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
-    (file,) = (tmp_path / "wandb").glob("offline-run-*/run-monday.wandb")
+    (file,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
     content = file.read_bytes()
     for text in (b"peg_insert", b"update/q", b"0.4375", b"update/*", b"update/updates", b"episode/steps"):
         assert text in content, text
     for text in (b"learning/*", b"learning/robot_min", b"learning/alone", b"learning/human", b"learning/q_share"):
         assert text in content, text
     assert b"000004-online-a" not in content  # only numbers have panels
+
+
+def test_a_run_has_an_id_of_its_own_whatever_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = []
+    monkeypatch.setattr(wandb, "init", lambda **said: ids.append(said["id"]) or Mock())
+    for folder in ("here", "there", "here"):
+        MetricsLog(tmp_path / folder / "metrics.jsonl", wandb_mode="offline", run_name="2026-03-01T10:30").close()
+    here, there, again = ids
+    assert here == again != there
+    assert here.isalnum()
+
+
+@pytest.mark.parametrize(("asked", "mode"), [("online", "online"), ("disabled", "disabled"), ("", "offline")])
+def test_its_mode_is_that_of_the_environment(asked: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", asked)
+    assert usual_wandb_mode() == mode
 
 
 @pytest.mark.long
@@ -53,7 +72,7 @@ def test_robot_time_goes_on_with_the_run(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
     found = [
         json.loads(value)
-        for file in sorted((tmp_path / "wandb").glob("offline-run-*/run-monday.wandb"))
+        for file in sorted((tmp_path / "wandb").glob("offline-run-*/run-*.wandb"))
         for value in re.findall(rb"learning/robot_min\W{1,4}?([0-9.]{3,20})", file.read_bytes())
     ]
     assert found[-1] == pytest.approx(114 / 600, abs=1e-6), found

@@ -30,17 +30,22 @@ REFERENCE_FRAMES = 11
 def labels_of(folder: Path) -> dict[str, Verdict]:
     """Return each episode's success or failure, by the simulator or the operator; others are left out.
 
+    So is what the operator has discarded, whatever the simulator says of it.
+
     Args:
         folder: Of the run, which may still be going on, or of a dataset: nothing in it is touched.
     """
     said: dict[str, dict[LabelSource, Verdict]] = {}
     labels = read_labels(store_of(folder).labels).rows
-    for label in sorted(labels, key=lambda label: label.stamp_unix_s):  # of one source the newest counts
+    for label in sorted(
+        labels, key=lambda label: (label.stamp_unix_s, label.verdict)
+    ):  # of one source the newest counts
         said.setdefault(label.episode_id, {})[label.source] = label.verdict
     found: dict[str, Verdict] = {}
     for episode_id, verdicts in said.items():
         verdict = next((verdicts[source] for source in _RANK if source in verdicts), None)
-        if verdict in (Verdict.SUCCESS, Verdict.FAILURE):
+        discarded = verdicts.get(LabelSource.OPERATOR) is Verdict.DISCARD
+        if verdict in (Verdict.SUCCESS, Verdict.FAILURE) and not discarded:
             found[episode_id] = verdict
     return found
 
