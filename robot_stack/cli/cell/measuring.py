@@ -105,7 +105,7 @@ def _move_the_arm(options: CalibrateOptions, text: str) -> Callable[[Listening[O
         from robot_stack.nodes.tools.onlooker import hand_over
 
         enter = Enter.on_terminal()
-        say(f"{text}; Enter ends it ({options.seconds:g} s)")
+        (say if enter is None else enter.ask)(f"{text}; Enter ends it ({options.seconds:g} s)")
         deadline_s = time.monotonic() + options.seconds
         while time.monotonic() < deadline_s and not ending() and not (enter is not None and enter.pressed()):
             hand_over(here)
@@ -195,7 +195,7 @@ def _extrinsics(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
         from robot_stack.nodes.tools.onlooker import hand_over
 
         while len(views) < VIEWS and not ending():
-            say(f"view {len(views) + 1} of {VIEWS}: tilt the board anew, let the arm stand, press Enter")
+            enter.ask(f"view {len(views) + 1} of {VIEWS}: tilt the board anew, let the arm stand, press Enter")
             while not enter.pressed() and not ending():
                 hand_over(here)
                 here.listen(0.2)
