@@ -20,11 +20,11 @@ import pytest
 from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.processes.child import ending_signals
 from robot_stack.processes.supervisor import ARM_LOST, FAILED
 from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.stage import Stage, StageName
+from robot_stack.workcell.ending import ending_signals
 from tests.nodes.cell_rig import wait_until
 from tests.rollout.fake_cell import FakeCell
 
