@@ -375,6 +375,10 @@ def looked_at(monkeypatch):
     class Here:
         node = Seen(state, corners)
 
+        def listen(self, seconds: float, until) -> bool:
+            self.node.state = state
+            return until()
+
     monkeypatch.setattr(measuring, "_watch", lambda options, resolved, look: look(Here(), lambda: ""))
     monkeypatch.setattr(measuring, "_move_the_arm", lambda options, text: lambda here, ending: None)
     return state
