@@ -76,7 +76,7 @@ def load_resolved(path: Path, overrides: Sequence[str] = ()) -> ResolvedRun:
         ConfigError: If the file was changed into something that does not fit, or an override does not.
     """
     mistakes: list[Mistake] = []
-    tree = read(path, mistakes)
+    tree = read(path, mistakes, saved=True)
     raise_if_any(mistakes)
     resolver = _Resolver(overrides, ())
     if tree is not None:
