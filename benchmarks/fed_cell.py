@@ -88,13 +88,13 @@ def fed_run(folder: Path, domain: int, *overrides: str, device: Sequence[str] = 
         overrides: Texts `dotted.key=value`.
         device: The same, for another device in the Joy's place.
     """
-    patient = folder / "safety" / "patient.yaml"
+    patient = folder / "safety" / "table.yaml"
     patient.parent.mkdir(parents=True)
     text = (config_root() / "safety" / "table.yaml").read_text()
     for name, limit in PATIENCE_S.items():
         text = re.sub(rf"^{name}: \S+", f"{name}: {limit}", text, flags=re.MULTILINE)
     patient.write_text(text)
-    return load_run("peg_insert", [*device, "cell.safety=patient", f"cell.dds_domain={domain}", *overrides], folder)
+    return load_run("peg_insert", [*device, f"cell.dds_domain={domain}", *overrides], folder)
 
 
 class FedCell(StackNode):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from robot_stack.console.access import Gate, is_local
-from robot_stack.processes.child import ending_signals
 from robot_stack.types.errors import ConfigError, RobotError
+from robot_stack.workcell.ending import ending_signals
 
 CHECK_S = 0.5
 TOKEN_BYTES = 16

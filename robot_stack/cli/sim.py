@@ -22,7 +22,7 @@ from robot_stack.config.cross import LEAST_DEMOS
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
-from robot_stack.processes.child import terminate_as_interrupt
+from robot_stack.processes.child import die_with_parent, terminate_as_interrupt
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.processes.prepared_run import PreparedRun, free_address, prepared
 from robot_stack.processes.supervisor import ARM_LOST, Supervisor
@@ -426,6 +426,7 @@ def _python(folder: Path, log: str, module: str, *more: str) -> subprocess.Popen
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, **ONE_THREAD},
+            preexec_fn=die_with_parent,
         )
 
 

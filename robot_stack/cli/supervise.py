@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from robot_stack.cli.extras import check_ros
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.access import ADDRESS_FILE
-from robot_stack.processes.child import ending_signals
 from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.ending import ending_signals
 
 if TYPE_CHECKING:
     from robot_stack.datasets.catalogue import Entry

@@ -36,18 +36,17 @@ GROUPS = ("cameras", "robots", "teleops")
 """Parts of which there is one by each name."""
 KEYS = {"robots": "robot", "teleop": "teleop"}
 """Folder -> the key of a cell, or of an arm in it, that names a file there."""
+CELL_LIMITS = ("workspace", "arms", "apart_m", "surroundings", "held", "safety", "stop_inputs")
+CELL_TIMEOUTS = ("teleop_silence_s", "downstream_timeout_s")
+ROBOT_LIMITS = ("joints", "kinematics", "collision", "wrench", "max_tcp_speed_m_s", "max_tcp_rotation_speed_rad_s")
 FIXED = {
-    ("cell", "workspace"): "edit the cell file",
-    ("cell", "arms"): "edit the cell file",
-    ("cell", "apart_m"): "edit the cell file",
-    ("cell", "downstream_timeout_s"): "edit the cell file",
-    ("robot", "joints"): "edit the robot file",
-    ("robots", "joints"): "edit the robot file",
+    **{("cell", key): "edit the cell file" for key in (*CELL_LIMITS, *CELL_TIMEOUTS)},
+    **{(part, key): "edit the robot file" for part in ("robot", "robots") for key in ROBOT_LIMITS},
     ("safety", "braking_m_s2"): "edit the safety file",
     ("safety", "rotation_braking_rad_s2"): "edit the safety file",
     ("task", "safety"): "set safety.<limit>, which can only be made tighter, or edit the task file",
 }
-"""Part and key of limits that only a file can hold."""
+"""Part and key of limits, and of what they are watched by, that only a file can hold."""
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -77,7 +76,7 @@ def load_resolved(path: Path, overrides: Sequence[str] = ()) -> ResolvedRun:
         ConfigError: If the file was changed into something that does not fit, or an override does not.
     """
     mistakes: list[Mistake] = []
-    tree = read(path, mistakes)
+    tree = read(path, mistakes, saved=True)
     raise_if_any(mistakes)
     resolver = _Resolver(overrides, ())
     if tree is not None:
@@ -99,6 +98,11 @@ def with_cell_of(saved: ResolvedRun, now: ResolvedRun) -> ResolvedRun:
         tree = (saved if part in ("run", "task") else now).tree.get(*part.split("."))
         resolver.add(part, tightest(tree, saved.safety) if part == "safety" and tree is not None else tree)
     return resolver.finish(saved.name)
+
+
+def is_said_in_a_file_alone(key: str) -> bool:
+    """Return whether the value of a dotted key cannot be set on the command line."""
+    return _remedy(*_part_of(tuple(key.split(".")))) is not None
 
 
 class _Resolver:
@@ -253,7 +257,7 @@ class _Resolver:
 
     def _refuse_fixed(self) -> None:
         for part, override in self._overrides:
-            remedy = FIXED.get((part.partition(".")[0], override.path[0]))
+            remedy = _remedy(part, override.path)
             if remedy is not None:
                 text = f"{part}.{override.path[0]} is a limit and cannot be set on the command line; {remedy}"
                 self._mistakes.append(Mistake(mark=override.value.mark, key=override.value.key, text=text))
@@ -297,9 +301,20 @@ def _mounted(model: Located, camera: Located) -> Located:
 
 def _with_part(override: Override) -> tuple[str, Override]:
     """Return the part an override belongs to, and the override with its path inside that part."""
-    first, *rest = override.path
+    part, path = _part_of(override.path)
+    return part, replace(override, path=path)
+
+
+def _part_of(path: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the part that a key belongs to, and its path inside that part."""
+    first, *rest = path
     if first in GROUPS and len(rest) > 1:
-        return f"{first}.{rest[0]}", replace(override, path=tuple(rest[1:]))
+        return f"{first}.{rest[0]}", tuple(rest[1:])
     if first in PARTS and rest:
-        return first, replace(override, path=tuple(rest))
-    return "run", override
+        return first, tuple(rest)
+    return "run", path
+
+
+def _remedy(part: str, path: tuple[str, ...]) -> str | None:
+    """Return what to do instead of setting a key that only a file can hold; None for any other."""
+    return FIXED.get((part.partition(".")[0], path[0]))

@@ -24,6 +24,7 @@ from robot_stack.learner.host_memory import keep_freed_memory
 from robot_stack.learner.training import Training
 from robot_stack.runs.metrics import WANDB_MODES, usual_wandb_mode
 from robot_stack.types.errors import MISCONFIGURED, UNPREPARED, ConfigError, ResumeError, StackError
+from robot_stack.workcell.ending import ending_signals
 from robot_stack.workcell.thread_watch import ThreadWatch
 
 LEAVE_S = 30.0
@@ -51,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--wandb", default=usual_wandb_mode(), choices=WANDB_MODES, help=text)
     options = parser.parse_args(arguments)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):  # only the first of several processes decides when it ends
+    for number in ending_signals():  # only the first of several processes decides when it ends
         signal.signal(number, lambda *_: stop.set())
     threads = ThreadWatch()
     keep_freed_memory()

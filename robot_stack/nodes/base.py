@@ -43,10 +43,11 @@ from robot_stack.nodes.managed import ManagedNode
 from robot_stack.nodes.parameters import SettingParameters, settings_of
 from robot_stack.nodes.qos import HEARTBEAT, STATE
 from robot_stack.nodes.sealing import Sealer
-from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.processes.child import die_with_parent
 from robot_stack.processes.table import namespace_of
 from robot_stack.types.errors import ConfigError, StackError
 from robot_stack.types.finding import Level
+from robot_stack.workcell.ending import end_in_peace, ending_signals
 from robot_stack.workcell.thread_watch import ThreadWatch
 
 HEARTBEAT_HZ = 20.0
@@ -182,7 +183,7 @@ def run_node(
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Run one node until SIGTERM, SIGINT or a failure, and return the exit code of the process."""
+    """Run one node until one of `ending_signals` or a failure, and return the exit code of the process."""
     die_with_parent()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -192,7 +193,7 @@ def run_node(
         return 1
     rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
     stop: Future = Future()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending_signals():
         signal.signal(number, lambda caught, _: stop.done() or stop.set_result(signal.Signals(caught).name))
     threads = ThreadWatch()
     node: StackNode | None = None

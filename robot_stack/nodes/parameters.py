@@ -20,6 +20,7 @@ from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValu
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from robot_stack.config.resolve import is_said_in_a_file_alone
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.errors import ConfigError
 
@@ -215,4 +216,6 @@ def _contradicted(setting: Setting, given: str) -> ConfigError:
 
 
 def _advice(key: str) -> str:
+    if is_said_in_a_file_alone(key):
+        return f"set {key} in its file"
     return f"set {key} in its file, or start again with --set {key}=VALUE (ros2 launch: set:={key}=VALUE)"

@@ -2,7 +2,7 @@
 
     python -m robot_stack.processes.child --nice 10 --realtime 0 -- PROGRAM ARGUMENT ...
 
-becomes PROGRAM, for launchers that cannot prepare a child themselves. Loads nothing but the standard library.
+becomes PROGRAM, for launchers that cannot prepare a child themselves. Loads no library but the standard one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import signal
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+
+from robot_stack.workcell.ending import ending_signals
 
 PR_SET_PDEATHSIG = 1
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -30,21 +32,6 @@ def die_with_parent() -> None:
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def ending_signals() -> tuple[signal.Signals, ...]:
-    """Return the signals that end a program in order: Ctrl-C, SIGTERM, and SIGHUP of a terminal that closes.
-
-    The last one stays ignored where it is: `nohup` lets a program outlive its terminal.
-    """
-    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return signal.SIGINT, signal.SIGTERM, *(() if outlives else (signal.SIGHUP,))
-
-
-def end_in_peace() -> None:
-    """Ignore further signals: a second Ctrl-C while the interpreter ends would make a clean end a death."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

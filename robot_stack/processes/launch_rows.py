@@ -62,6 +62,8 @@ def _table(
     kind: str, resolved: ResolvedRun, values: Mapping[str, str], claim: ExitStack
 ) -> tuple[str, Sequence[ProcessSpec], Mapping[str, str]]:
     """Return what to say, the processes of the run, and the environment that they share."""
+    if kind == "sim":
+        _refuse_real_arms(resolved, values["run"])
     folder = Path(values["folder"]) if values["folder"] else usual_folder(resolved, Path("runs"))
     cell_only, remote_learner = (values.get(key) == "true" for key in ("cell_only", "remote_learner"))
     parts = {Part.LEARNER} if kind == "learner" else {Part.CELL} if cell_only or remote_learner else set(Part)
@@ -81,6 +83,16 @@ def _table(
     )
     said = f"{resolved.name}: DDS domain {ready.domain}; folder {folder}"
     return "\n".join((said, *changed)), table, ready.environment
+
+
+def _refuse_real_arms(resolved: ResolvedRun, name: str) -> None:
+    """Refuse a run with a real arm where every node is active at once, instead of brought up in order."""
+    if resolved.simulated or resolved.is_environment:
+        return
+    raise ConfigError(
+        f"arm {', '.join(resolved.robots)} of run {name} is real, must be simulated: sim.launch.py activates all nodes "
+        f"at once; ros2 launch robot_stack workcell.launch.py run:={name}"
+    )
 
 
 def _run(kind: str, values: Mapping[str, str]) -> ResolvedRun:

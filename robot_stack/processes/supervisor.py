@@ -19,6 +19,8 @@ from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import RESPAWN_DELAY_S, After, ProcessSpec, Restarts, program_of
 
 POLL_S = 0.05
+KILLED_S = 2.0
+"""Within which a process that was killed is gone, unless it waits for a device in the kernel."""
 FAILED, ARM_LOST = 1, 3
 """Exit codes of a run: a process that it needs failed; one that holds the robot did."""
 LOG_BYTES = 1 << 20
@@ -107,7 +109,11 @@ class Supervisor:
         """Process -> how it last ended, and in its own words why."""
 
     def __enter__(self) -> Supervisor:
-        self.start()
+        try:
+            self.start()
+        except BaseException:  # those that run by now hold an arm, or deliver to others
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -243,9 +249,18 @@ class Supervisor:
                 child.process.wait(left_s)
             except subprocess.TimeoutExpired:
                 self._say(f"{child.spec.name} did not end within {child.spec.grace_s:g} s; killing it")
-                child.signal(signal.SIGKILL)
-                child.process.wait()
+                self._kill(child, child.process)
             child.process = None
+
+    def _kill(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
+        """Kill a process, and go on without it where the kernel does not let go of it: others hold the arm."""
+        child.signal(signal.SIGKILL)
+        try:
+            process.wait(KILLED_S)
+        except subprocess.TimeoutExpired:
+            self._say(
+                f"{child.spec.name} (pid {process.pid}) cannot be killed, the kernel holds it; going on without it"
+            )
 
 
 def _prepare(spec: ProcessSpec) -> Callable[[], None]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
+from robot_stack.workcell.ending import ending_signals
 from robot_stack.workcell.thread_watch import ThreadWatch
 
 DELIVER_S = 30.0
@@ -35,7 +36,7 @@ def run_until_stopped(work: Callable[[threading.Event], str]) -> int:
         work: Given what a signal sets; returns why it ended early, or "".
     """
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         signal.signal(number, lambda *_: stop.set())
     threads = ThreadWatch()
     try:

@@ -100,6 +100,7 @@ class Operator:
         )
         self.answers: list[tuple[bool, str]] = []
         self._enter = False
+        self.enter = SimpleNamespace(ask=lambda text: None, pressed=self.pressed)
 
     def listen(self, seconds, until=lambda: False) -> bool:
         while not until():
@@ -132,17 +133,17 @@ def test_a_stop_that_is_pressed_released_and_cleared_is_ok() -> None:
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     operator = Operator(stop, press_enter, press_enter)
     operator.answers = [(False, "arm moves at 0.020, must stand still"), (True, "")]
-    found = doctor._estop(operator, operator)
+    found = doctor._estop(operator, operator.enter)
     assert (found.level, found.text) == (Level.OK, "pressed and released, seen in 12 ms")
 
 
 def test_a_stop_that_nobody_presses_fails_and_one_that_stays_is_a_warning() -> None:
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     idle = Operator(press_enter)
-    assert doctor._estop(idle, idle).level is Level.FAIL
+    assert doctor._estop(idle, idle.enter).level is Level.FAIL
     stuck = Operator(stop, press_enter)
     stuck.answers = [(False, "deadman is held, must be released")]
-    found = doctor._estop(stuck, stuck)
+    found = doctor._estop(stuck, stuck.enter)
     assert found.level is Level.WARN
     assert "deadman is held" in found.text
 
@@ -155,9 +156,9 @@ def test_the_axes_are_asked_for_until_all_have_moved_or_enter() -> None:
         operator.node.arms["fr3"].deadman = True
 
     moved = Operator(move_all)
-    assert doctor._axes(RUN.arms["fr3"], moved, moved).level is Level.OK
+    assert doctor._axes(RUN.arms["fr3"], moved, moved.enter).level is Level.OK
     idle = Operator(press_enter)
-    assert doctor._axes(RUN.arms["fr3"], idle, idle).level is Level.FAIL
+    assert doctor._axes(RUN.arms["fr3"], idle, idle.enter).level is Level.FAIL
 
 
 def test_without_ros_the_machine_is_still_looked_at(monkeypatch, capsys, tmp_path) -> None:

@@ -20,12 +20,13 @@ import pytest
 from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.processes.child import ending_signals
 from robot_stack.processes.supervisor import ARM_LOST, FAILED
 from robot_stack.processes.table import ProcessSpec
 from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.stage import Stage, StageName
+from robot_stack.workcell.ending import ending_signals
 from tests.nodes.cell_rig import wait_until
+from tests.nodes.test_supervisor import gone
 from tests.rollout.fake_cell import FakeCell
 
 ROOT = Path(__file__).parents[2]
@@ -241,3 +242,27 @@ def test_the_clock_of_a_run_goes_on_where_it_was_stopped(tmp_path: Path, capsys:
     say.close()
     said = capsys.readouterr()
     assert "12:34 | online training" in said.out + said.err
+
+
+def test_a_killed_dry_run_leaves_no_evaluation(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "asleep.py").write_text("import time\ntime.sleep(60)\n")
+    code = (
+        "import sys; from pathlib import Path; from robot_stack.cli import sim\n"
+        "process = sim._python(Path(sys.argv[1]), 'eval_policy', 'asleep')\n"
+        "print(process.pid, flush=True)\n"
+        "process.wait()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as killed:
+        try:
+            assert killed.stdout is not None
+            evaluation = int(killed.stdout.readline())
+        finally:
+            killed.kill()
+    try:
+        wait_until(lambda: gone(evaluation), 5, "the end of the evaluation")
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(evaluation, signal.SIGKILL)

@@ -144,7 +144,7 @@ SHAPES: list[tuple[str, str, str, str, str, str]] = [
         "gains",
         "remove what is too much",
     ),
-    (PEG, RUN, "seed: 0", "seed:", "seed", "write a value after the colon"),
+    (PEG, RUN, "seed: 0", "seed:", "seed", "write a value, or null"),
 ]
 UNITS: list[tuple[str, str, str, str, str, str]] = [
     # what is no number, or one in another unit

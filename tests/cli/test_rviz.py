@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,16 @@ def test_a_simulated_cell_is_drawn_from_the_root_of_its_own_description(
         ("{source: urdf_file, path: arm.urdf, base_link: b, tcp_link: t}", "arm.urdf"),
     ],
 )
-def test_a_real_arm_is_drawn_by_the_urdf_that_its_robot_file_names(kinematics: str | None, wanted: str) -> None:
-    found = configuration(load_run("fr3_table", [] if kinematics is None else [f"robot.kinematics={kinematics}"]))
+def test_a_real_arm_is_drawn_by_the_urdf_that_its_robot_file_names(
+    kinematics: str | None, wanted: str, tmp_path: Path
+) -> None:
+    if kinematics is not None:
+        text = (config_root() / "robots" / "fr3_franka.yaml").read_text()
+        text, replaced = re.subn(r"^kinematics:.*\n(?: .*\n)+", f"kinematics: {kinematics}\n", text, flags=re.M)
+        assert replaced == 1
+        (tmp_path / "robots").mkdir()
+        (tmp_path / "robots" / "fr3_franka.yaml").write_text(text)
+    found = configuration(load_run("fr3_table", root=tmp_path))
     assert found["Visualization Manager"]["Global Options"]["Fixed Frame"] == load_run("fr3_table").robot.base_frame
     (model,) = [display for display in displays_of(found) if kind_of(display) == "RobotModel"]
     if model["Description Source"] == "File":

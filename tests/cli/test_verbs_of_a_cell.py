@@ -73,6 +73,17 @@ def test_a_launched_real_run_goes_on_where_it_was_recorded(kind: str, monkeypatc
     assert json.loads(answers.getvalue().splitlines()[0])["said"].endswith("folder runs/fr3_table")
 
 
+def test_the_launch_file_of_the_dry_run_refuses_a_real_arm(monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = {"run": "fr3_table", "set": "cell.dds_domain=76", "folder": "", "cell_only": "true"}
+    answers = io.StringIO()
+    assert launch_rows.main(["sim", json.dumps(values)], io.StringIO(), answers) == 1
+    refused = json.loads(answers.getvalue())["refused"]
+    assert "arm fr3 of run fr3_table is real, must be simulated" in refused
+    assert refused.endswith("ros2 launch robot_stack workcell.launch.py run:=fr3_table")
+    assert not Path("runs").exists()
+
+
 def test_record_starts_a_recorder_in_the_actors_place(supervised, capsys) -> None:
     assert main.main(["record", "sim", "--episodes", "7"]) == 0
     ((folder, table),) = supervised
@@ -363,6 +374,10 @@ def looked_at(monkeypatch):
 
     class Here:
         node = Seen(state, corners)
+
+        def listen(self, seconds: float, until) -> bool:
+            self.node.state = state
+            return until()
 
     monkeypatch.setattr(measuring, "_watch", lambda options, resolved, look: look(Here(), lambda: ""))
     monkeypatch.setattr(measuring, "_move_the_arm", lambda options, text: lambda here, ending: None)

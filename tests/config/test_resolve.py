@@ -147,10 +147,43 @@ def test_a_limit_that_is_no_positive_number_is_refused_from_the_command_line(val
         "robot.joints=[]",
         "task.safety.soft_force_n=1",
         "safety.braking_m_s2=1",
+        "cell.safety=so101",
+        "cell.surroundings={}",
+        "cell.surroundings.table_z_m=null",
+        "cell.held=null",
+        "cell.stop_inputs={}",
+        "cell.teleop_silence_s=null",
+        "robot.collision=null",
+        "robot.kinematics=null",
+        "robot.max_tcp_speed_m_s=1",
+        "robot.max_tcp_rotation_speed_rad_s=3",
     ],
 )
 def test_limits_that_only_a_file_can_hold_are_refused_from_the_command_line(override: str, root: Path) -> None:
     assert any("cannot be set on the command line" in line for line in refusal(root, override))
+
+
+def test_neither_can_what_a_real_arm_feels(root: Path) -> None:
+    with pytest.raises(ConfigError, match=r"robot\.wrench is a limit and cannot be set on the command line"):
+        load_run("fr3_table", ["robot.wrench.acts=on_tool"], root)
+
+
+@pytest.mark.parametrize("written", ["null", "~", "Null"])
+def test_a_watch_is_left_out_by_a_null_that_is_written_and_not_by_an_empty_value(
+    written: str, root: Path, edit: Edit
+) -> None:
+    edit("cells/sim.yaml", "safety: table\n", f"safety: table\nteleop_silence_s: {written}   # 0.5\n")
+    assert load_run("peg_insert", root=root).cell.teleop_silence_s is None
+    edit("cells/sim.yaml", f"teleop_silence_s: {written} ", "teleop_silence_s:")
+    (line,) = refusal(root)
+    assert line == "mine/cells/sim.yaml:11:1: teleop_silence_s: value is empty, must be given; write a value, or null"
+
+
+def test_a_saved_run_is_read_with_its_nulls(root: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "run.yaml"
+    saved.write_text(load_run("peg_insert", root=root).to_yaml())
+    assert "    roi_px:\n" in saved.read_text()
+    assert load_resolved(saved).cameras["wrist"].roi_px is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -240,27 +241,26 @@ def test_a_taught_pose_beyond_a_joints_range_is_refused_with_its_arm(root: Path,
     assert "cell.arms.right.poses.above.joints_rad: joint2 is -9.0, must be within" in line
 
 
+def test_what_only_several_arms_have_is_refused_of_one(root: Path) -> None:
+    (line,) = refusal(root, "task.reset.starts.fr3.pose=above", run="peg_insert")
+    assert "task.reset.starts: the cell has one arm" in line
+
+
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("kinematics", "said"),
     [
-        (["task.reset.starts.fr3.pose=above"], "task.reset.starts: the cell has one arm"),
-        (
-            [f"cell.poses.above={POSE}", "task.reset.start={pose: above, path: joints}", "robot.kinematics=null"],
-            "task.reset.start.path: kinematics of robot fr3 are missing, must be in its file for a way along",
-        ),
-        (
-            [
-                f"cell.poses.above={POSE}",
-                "task.reset.start={pose: above, path: joints}",
-                "robot.kinematics={source: urdf_topic, base_link: base, tcp_link: tcp}",
-            ],
-            "task.reset.start.path: kinematics of robot fr3 come over a topic",
-        ),
+        ("null", "are missing, must be in its file for a way along"),
+        ("{source: urdf_topic, base_link: base, tcp_link: tcp}", "come over a topic"),
     ],
 )
-def test_what_only_several_arms_have_is_refused_of_one_and_so_is_a_way_without_kinematics(root, overrides, said):
-    (line,) = refusal(root, *overrides, run="peg_insert")
-    assert said in line
+def test_a_way_along_the_joints_without_kinematics_in_a_file_is_refused(root: Path, kinematics: str, said: str) -> None:
+    file = root / "robots" / "fr3.yaml"
+    text, found = re.subn(r"^kinematics:.*\n(?: .*\n)+", f"kinematics: {kinematics}\n", file.read_text(), flags=re.M)
+    assert found == 1
+    file.write_text(text)
+    start = "task.reset.start={pose: above, path: joints}"
+    (line,) = refusal(root, f"cell.poses.above={POSE}", start, run="peg_insert")
+    assert f"task.reset.start.path: kinematics of robot fr3 {said}" in line
 
 
 def test_a_camera_on_the_hand_of_no_arm_is_refused(root: Path, edit: Edit) -> None:

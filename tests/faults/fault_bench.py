@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,6 +15,7 @@ from pathlib import Path
 import rclpy
 from rclpy.signals import SignalHandlerOptions
 
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.safety.seal import WireKey
@@ -31,10 +33,13 @@ START_S = 60.0
 REALTIME = 2
 
 
-def fault_run(*more: str, teleop_silence_s: float | None = None) -> ResolvedRun:
-    """The shipped run, far from an operator's own domain, and without a teleop process that must be there."""
-    silence = "null" if teleop_silence_s is None else f"{teleop_silence_s}"
-    return load_run("peg_insert", [f"cell.dds_domain={DOMAIN}", f"cell.teleop_silence_s={silence}", *more])
+def fault_run(*more: str, cell: str = "teleop_silence_s: null\n") -> ResolvedRun:
+    """The shipped run, far from an operator's own domain; `cell` ends its cell's file: no teleop must be there."""
+    with tempfile.TemporaryDirectory() as root:
+        own = Path(root) / "cells" / "sim.yaml"
+        own.parent.mkdir()
+        own.write_text((config_root() / "cells" / "sim.yaml").read_text() + cell)
+        return load_run("peg_insert", [f"cell.dds_domain={DOMAIN}", *more], Path(root))
 
 
 class Bench:

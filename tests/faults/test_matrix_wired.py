@@ -30,7 +30,7 @@ BUTTONS = [topics.stop_input("desk"), topics.stop_input("door")]
 
 @pytest.fixture(scope="module")
 def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    run = fault_run("cell.stop_inputs.desk.timeout_s=0.5", "cell.stop_inputs.door.timeout_s=0.5", teleop_silence_s=0.5)
+    run = fault_run(cell="teleop_silence_s: 0.5\nstop_inputs: {desk: {timeout_s: 0.5}, door: {timeout_s: 0.5}}\n")
     with bench_of(run, tmp_path_factory.mktemp("wired")) as bench:
         bench.node("robot")
         bench.node("safety")

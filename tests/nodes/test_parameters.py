@@ -116,6 +116,15 @@ def test_a_change_at_run_time_is_told_where_it_is_made(run: ResolvedRun, started
     assert node.get_parameter("rate_hz").value == run.cameras["wrist"].rate_hz
 
 
+@pytest.mark.parametrize("key", ["cell.teleop_silence_s", "robot.max_tcp_speed_m_s"])
+def test_nobody_is_told_to_set_on_the_command_line_what_only_a_file_can_hold(
+    key: str, run: ResolvedRun, started
+) -> None:
+    node = started()
+    node.show_settings(run, {"value": key})
+    assert node.set_parameters_atomically([Parameter("value", value=0.1)]).reason.endswith(f"set {key} in its file")
+
+
 def test_the_clock_of_a_node_is_not_taken_away_while_it_runs(started) -> None:
     node = started()
     result = node.set_parameters_atomically([Parameter("use_sim_time", value=True)])

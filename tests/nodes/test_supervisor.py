@@ -110,6 +110,48 @@ def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(supervise, tmp
     assert supervisor.alive() == ()
 
 
+class Stuck:
+    """A process that the kernel does not let go of, whatever it is sent."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    def poll(self) -> None:
+        return None
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        assert timeout is not None, "waited for without an end"
+        raise subprocess.TimeoutExpired("stuck", timeout)
+
+
+def test_a_process_that_cannot_be_killed_keeps_nobody_from_stopping_the_arm(supervise, monkeypatch):
+    monkeypatch.setattr("robot_stack.processes.supervisor.KILLED_S", 0.1)
+    said: list[str] = []
+    supervisor = supervise(row("robot", "sleep 60", stop_last=True), row("camera", "sleep 60", grace_s=0.1), said=said)
+    robot, camera = supervisor.pid("robot"), supervisor._children["camera"]
+    child, camera.process = camera.process, Stuck(camera.process)
+    supervisor.stop()
+    child.wait(5)
+    assert gone(robot)
+    assert said[-1] == f"camera (pid {child.pid}) cannot be killed, the kernel holds it; going on without it"
+
+
+def test_a_process_that_cannot_be_started_leaves_none_of_those_before_it(tmp_path):
+    absent = ProcessSpec(name="teleop", argv=(str(tmp_path / "absent"),))
+    rows = [row("robot", "sleep 60", stop_last=True), row("camera", "sleep 60"), absent]
+    supervisor = Supervisor(rows, environment=dict(os.environ), log_folder=tmp_path / "log")
+    try:
+        with pytest.raises(FileNotFoundError), supervisor:
+            pytest.fail("it was started")
+        assert supervisor.alive() == ()
+    finally:
+        supervisor.stop()
+
+
 def test_children_share_the_session_but_not_its_ctrl_c(supervise):
     supervisor = supervise(row("robot", "sleep 60"))
     child = supervisor.pid("robot")

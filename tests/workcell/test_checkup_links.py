@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.types.finding import Level
 from robot_stack.workcell.checkup import links
@@ -19,7 +22,10 @@ def test_an_arm_without_capsules_is_named_with_what_to_do() -> None:
     assert "robot_stack.workcell.capsules" in found.text
 
 
-def test_a_cell_without_surroundings_is_said() -> None:
-    found = links.judge(load_run("peg_insert", ["cell.surroundings.table_z_m=null"]))
+def test_a_cell_without_surroundings_is_said(tmp_path: Path) -> None:
+    (tmp_path / "cells").mkdir()
+    text = (config_root() / "cells" / "sim.yaml").read_text()
+    (tmp_path / "cells" / "sim.yaml").write_text(text.replace("{table_z_m: 0.0}", "{}"))
+    found = links.judge(load_run("peg_insert", root=tmp_path))
     assert found.level is Level.WARN
     assert "surroundings" in found.text

@@ -105,7 +105,7 @@ def _agreed(target: Path) -> bool:
     enter = Enter.on_terminal()
     if enter is None:
         return False
-    say(f"Enter writes it to {target}; Ctrl-C leaves the file as it is")
+    enter.ask(f"Enter writes it to {target}; Ctrl-C leaves the file as it is")
     while not enter.pressed():
         time.sleep(0.05)
     return True

@@ -267,7 +267,9 @@ def _begin_motion(here: Listening[DoctorNode], ending: Callable[[], str], enter:
         return ending()
     say(MOVE_TEXT)
     if enter is not None:
-        say("let go of the deadman, put a hand on the stop, press Enter to arm; then hold the deadman until it is over")
+        enter.ask(
+            "let go of the deadman, put a hand on the stop, press Enter to arm; then hold the deadman until it is over"
+        )
         if not here.listen(PERSON_S, enter.pressed):
             return "nobody pressed Enter; run it again"
     refusals: list[str] = []
@@ -339,7 +341,9 @@ def _with_person(
 def _axes(arm: RunArm, here: Listening[DoctorNode], enter: Enter) -> Finding:
     heard, axes, device = here.node.arms[arm.name], arm.action.axes, arm.teleop.device
     heard.reaches, heard.deadman = {}, False
-    say(f"drive {arm.name}: move {', '.join(axes)} of the {device} both ways, press its deadman; Enter skips the rest")
+    enter.ask(
+        f"drive {arm.name}: move {', '.join(axes)} of the {device} both ways, press its deadman; Enter skips the rest"
+    )
     here.listen(PERSON_S, lambda: enter.pressed() or (heard.deadman and not operator.unmoved(heard.reaches, axes)))
     return operator.judge_axes(device, heard.reaches, axes, deadman=heard.deadman)
 
@@ -349,20 +353,20 @@ def _estop(here: Listening[DoctorNode], enter: Enter) -> Finding:
 
     node = here.node
     node.stops, node.stop_pressed_ns = [], None
-    say("press the emergency stop; Enter skips")
+    enter.ask("press the emergency stop; Enter skips")
     pressed = here.listen(PERSON_S, lambda: enter.pressed() or any(stopped for _, stopped in node.stops))
     pressed = any(stopped for _, stopped in node.stops)
     if not pressed:
         return operator.judge_estop(pressed=False, seen_ms=None, released=False, refusal="")
     seen_ms = (node.stops[0][0] - node.stop_pressed_ns) / 1e6 if node.stop_pressed_ns is not None else None
     refusal, deadline_s = "", time.monotonic() + PERSON_S
-    say("release it, then press Enter: that clears the stop")
+    enter.ask("release it, then press Enter: that clears the stop")
     while time.monotonic() < deadline_s:
         if not here.listen(PERSON_S, enter.pressed):
             break
         refusal = request(here, "clear_stop")
         if not refusal:
             break
-        say(f"not cleared: {refusal}; press Enter to try again")
+        enter.ask(f"not cleared: {refusal}; press Enter to try again")
     released = here.listen(1.0, lambda: not node.stops[-1][1])
     return operator.judge_estop(pressed=True, seen_ms=seen_ms, released=released, refusal=refusal)

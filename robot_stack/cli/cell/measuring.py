@@ -95,7 +95,16 @@ def _watch(
             raise RobotError(cell.ending() or f"cell is silent ({', '.join(silent) or 'robot'}), must send; run doctor")
         node.forget()
         look(here, cell.ending)
+        if cell.ending():
+            raise RobotError(cell.ending())
         take_back(here)
+
+
+def _state_now(here: Listening[Onlooker]) -> RobotState | None:
+    """Return the arm's next state: where it was when it was last heard may be long ago; None if it is silent."""
+    here.node.state = None
+    here.listen(FRESH_S, lambda: here.node.state is not None)
+    return here.node.state
 
 
 def _move_the_arm(options: CalibrateOptions, text: str) -> Callable[[Listening[Onlooker], Callable[[], str]], None]:
@@ -105,7 +114,7 @@ def _move_the_arm(options: CalibrateOptions, text: str) -> Callable[[Listening[O
         from robot_stack.nodes.tools.onlooker import hand_over
 
         enter = Enter.on_terminal()
-        say(f"{text}; Enter ends it ({options.seconds:g} s)")
+        (say if enter is None else enter.ask)(f"{text}; Enter ends it ({options.seconds:g} s)")
         deadline_s = time.monotonic() + options.seconds
         while time.monotonic() < deadline_s and not ending() and not (enter is not None and enter.pressed()):
             hand_over(here)
@@ -162,8 +171,10 @@ def _pose(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
 
     def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
         _move_the_arm(options, f"move the arm to the pose {options.pose!r} and let it stand")(here, ending)
-        state = here.node.state
-        if state is None or float(np.abs(state.twist).max()) > STILL:
+        state = _state_now(here)
+        if state is None:
+            raise RobotError("arm is silent, must say where it is while its pose is taken; run doctor")
+        if float(np.abs(state.twist).max()) > STILL:
             raise RobotError("arm moves, must stand still while its pose is taken; let it come to rest")
         seen.append(state)
 
@@ -195,7 +206,7 @@ def _extrinsics(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
         from robot_stack.nodes.tools.onlooker import hand_over
 
         while len(views) < VIEWS and not ending():
-            say(f"view {len(views) + 1} of {VIEWS}: tilt the board anew, let the arm stand, press Enter")
+            enter.ask(f"view {len(views) + 1} of {VIEWS}: tilt the board anew, let the arm stand, press Enter")
             while not enter.pressed() and not ending():
                 hand_over(here)
                 here.listen(0.2)
@@ -277,9 +288,11 @@ def _take_view(here: Listening[Onlooker], camera: str, board: Board) -> tuple[Po
     images = here.node.images[camera]
     images.clear()
     here.listen(FRESH_S, lambda: bool(images))
-    state = here.node.state
+    state = _state_now(here)
     corners = find_corners(images[-1], board) if images else None
-    if state is None or float(np.abs(state.twist).max()) > STILL:
+    if state is None:
+        say("not taken: the arm is silent")
+    elif float(np.abs(state.twist).max()) > STILL:
         say("not taken: the arm moves")
     elif corners is None:
         say("not taken: the board is not seen well enough")

@@ -37,6 +37,12 @@ class Enter:
         """Return the Enter key of this process's own terminal; None if it has none."""
         return cls(sys.stdin) if sys.stdin.isatty() else None
 
+    def ask(self, text: str) -> None:
+        """Say what Enter does from now on; what was typed before is no answer to it."""
+        say(text)
+        while self.pressed():
+            pass
+
     def pressed(self) -> bool:
         """Return True once per line that was typed; never wait."""
         if self._ended or not select.select([self._stream], [], [], 0.0)[0]:

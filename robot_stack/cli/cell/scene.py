@@ -9,11 +9,11 @@ from robot_stack.cli.cell.own_cell import own_cell, say
 from robot_stack.cli.run_folder import find_folder
 from robot_stack.config.resolve import load_resolved
 from robot_stack.disk.durable import write_durable
-from robot_stack.processes.child import ending_signals
 from robot_stack.processes.table import namespace_of
 from robot_stack.runs.beginning import command_line
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
+from robot_stack.workcell.ending import ending_signals
 
 PORT = 8643
 

@@ -50,8 +50,6 @@ def _other_units(loc: Sequence[object], got: float, bound: float) -> list[tuple[
 def of_number(got: object, whole: bool) -> str:
     """Return what to do about a value that is no number, or no whole one."""
     plain = "write a whole number" if whole else "write a number"
-    if got is None:
-        return "write a value after the colon"
     if not isinstance(got, str):
         return plain
     if _is_number(got):
@@ -73,8 +71,6 @@ def of_bool(got: object) -> str:
 
 def of_text(got: object) -> str:
     """Return what to do about a value that is no text."""
-    if got is None:
-        return "write a value after the colon"
     return "put it in quotes" if isinstance(got, int | float) else "write a text"
 
 

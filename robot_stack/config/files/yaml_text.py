@@ -31,8 +31,14 @@ TYPED = {f"{TAG}{name}" for name in ("int", "float", "bool", "null")}
 TEXT = {f"{TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
 
 
-def read(path: Path, mistakes: list[Mistake]) -> Located | None:
-    """Read the mapping in a YAML file; return None after adding what is wrong with it."""
+def read(path: Path, mistakes: list[Mistake], *, saved: bool = False) -> Located | None:
+    """Read the mapping in a YAML file; return None after adding what is wrong with it.
+
+    Args:
+        path: Of the file.
+        mistakes: Receives what is wrong.
+        saved: A program wrote the file, which leaves a null empty; one that a person left empty is refused.
+    """
     top = Mark(source=shown_path(path), line=1, column=1)
     try:
         text = _text(path)
@@ -49,7 +55,7 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
     except ConfigError as error:
         mistakes.append(Mistake(mark=Mark(source=top.source), text=str(error)))
         return None
-    tree, wrong = _parsed(text, top.source)
+    tree, wrong = _parsed(text, top.source, saved)
     if wrong:
         mistakes.extend(wrong)
         return None
@@ -84,13 +90,13 @@ def _text(path: Path) -> str:
 
 
 @lru_cache(maxsize=512)
-def _parsed(text: str, source: str) -> tuple[Located | None, tuple[Mistake, ...]]:
+def _parsed(text: str, source: str, saved: bool) -> tuple[Located | None, tuple[Mistake, ...]]:
     """Return the value in the text of a file and the mistakes in it; nothing changes a `Located`: it can be shared.
 
     Of all shipped files and an operator's own, read in turn: of fewer than that, none would still be there when asked.
     """
     wrong: list[Mistake] = []
-    tree = parse(text, lambda mark: Mark(source=source, line=mark.line + 1, column=mark.column + 1), wrong)
+    tree = parse(text, lambda mark: Mark(source=source, line=mark.line + 1, column=mark.column + 1), wrong, saved=saved)
     return tree, tuple(wrong)
 
 
@@ -101,13 +107,19 @@ def shown_path(path: Path) -> str:
 
 
 def parse(
-    text: str, at: Callable[[StringMark], Mark], mistakes: list[Mistake], path: tuple[str, ...] = ()
+    text: str,
+    at: Callable[[StringMark], Mark],
+    mistakes: list[Mistake],
+    path: tuple[str, ...] = (),
+    *,
+    saved: bool = False,
 ) -> Located | None:
     """Parse a YAML text; return its value, or None if it holds none.
 
     Args:
         at: Turns the parser's mark into ours.
         path: Keys above this value.
+        saved: A program wrote it; see `read`.
     """
     directive = _directive(text)
     if directive is not None:  # by %YAML 1.1 an 010 would be 8, and a yes true
@@ -133,7 +145,7 @@ def parse(
     except RecursionError:  # what is nested less deeply than the parser bears is refused by the reader
         mistakes.append(Mistake(mark=at(START), text=TOO_DEEP))
         return None
-    return None if node is None else _Reader(yaml, at, mistakes).located(node, path)
+    return None if node is None else _Reader(yaml, at, mistakes, saved).located(node, path)
 
 
 def _directive(text: str) -> int | None:
@@ -154,10 +166,11 @@ def _indented_by_tab(text: str, line: int) -> bool:
 class _Reader:
     """A walk over the nodes of one YAML document."""
 
-    def __init__(self, yaml: YAML, at: Callable[[StringMark], Mark], mistakes: list[Mistake]) -> None:
+    def __init__(self, yaml: YAML, at: Callable[[StringMark], Mark], mistakes: list[Mistake], saved: bool) -> None:
         self._yaml = yaml
         self._at = at
         self._mistakes = mistakes
+        self._saved = saved
         self._seen: set[int] = set()
 
     def located(
@@ -206,6 +219,9 @@ class _Reader:
         tag = str(node.tag)
         if tag in TEXT:
             return str(node.value)
+        if path and not node.value and not self._saved:  # a null that may be a value yet to be written
+            self._add(mark, path, "value is empty, must be given; write a value, or null")
+            return None
         if tag in TYPED:
             try:
                 value: Scalar = self._yaml.constructor.construct_object(node)

@@ -15,7 +15,7 @@ from rclpy.utilities import remove_ros_args
 from robot_stack.config.resolve import load_resolved
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.actor.cell import RosCell
-from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.processes.child import die_with_parent
 from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.actor import Actor
 from robot_stack.rollout.actor_process import actor_parser, deliver_and_close, run_until_stopped
@@ -24,6 +24,7 @@ from robot_stack.rollout.clock import SteadyClock
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.client import LearnerClient
+from robot_stack.workcell.ending import end_in_peace
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -22,12 +22,13 @@ from robot_stack.console.journal import said_before
 from robot_stack.console.verdicts import UNDO_NS
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.actor.cell import RosCell
-from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.processes.child import die_with_parent
 from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Cell
+from robot_stack.workcell.ending import end_in_peace, ending_signals
 from robot_stack.workcell.thread_watch import ThreadWatch
 
 
@@ -74,7 +75,7 @@ def run_session(
     options = parser.parse_args(remove_ros_args(sys.argv[1:] if argv is None else list(argv)))
     sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         signal.signal(number, lambda *_: stop.set())
     threads = ThreadWatch()
     try:

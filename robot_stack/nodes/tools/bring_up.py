@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 
 from lifecycle_msgs.srv import ChangeState
@@ -61,7 +62,8 @@ class BringUpNode(StackNode):
         if ask is not None:
             self._ask(ask)
         for sentence in self._plan.words():
-            print(f"bring-up: {sentence}", file=sys.stderr, flush=True)
+            with suppress(OSError):  # of a terminal that has closed: the cell is brought up all the same
+                print(f"bring-up: {sentence}", file=sys.stderr, flush=True)
         status = self._plan.status()
         if status != self._said:
             self._said = status

@@ -25,8 +25,8 @@ from rclpy.task import Future
 
 from robot_stack.datasets.bag.topic_log import Channel, TopicLog
 from robot_stack.nodes.base import FOREVER_S, make_executor
-from robot_stack.processes.child import ending_signals
 from robot_stack.types.errors import StoreError
+from robot_stack.workcell.ending import ending_signals
 
 SEPARATOR = "=" * 80
 IDL_NAMES = {"double": "float64", "float": "float32", "boolean": "bool", "octet": "byte"}
