@@ -11,6 +11,7 @@ import json
 import struct
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -102,6 +103,7 @@ class Page:
         outbox: What it has still to be sent.
         wake: Set when there may be something in it.
         whole: Cameras whose whole images it shows, by their places in the list.
+        unsaid: What it said that has still to be kept on disk, in its order; None: it has gone.
         told: Sentence -> when it was last told: a hand that moves in vain is told so once, not 25 times a second.
     """
 
@@ -109,6 +111,7 @@ class Page:
     outbox: Outbox = field(default_factory=Outbox)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     whole: frozenset[int] = frozenset()
+    unsaid: asyncio.Queue[Callable[[], None] | None] = field(default_factory=asyncio.Queue)
     told: dict[str, float] = field(default_factory=dict)
 
     def notice(self, kind: str, text: str) -> None:

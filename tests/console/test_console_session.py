@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from robot_stack.console.heard import CLAIM_NS
+from robot_stack.console.journal import Journal
 from robot_stack.console.messages import Move, PageError, Press, Say, Seen, Sit, Undo, Write
-from robot_stack.console.session import HERE_NS, ConsoleSession
+from robot_stack.console.session import FOR_EVERYBODY, HERE_NS, ConsoleSession
 from robot_stack.console.verdicts import UNDO_NS
 from robot_stack.types.command import Mode
+from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 from robot_stack.types.reward import LiveScore
@@ -40,7 +42,12 @@ class Sitting:
         self.now_ns += round(seconds * S)
 
     def does(self, message, page: str = "a") -> None:
-        self.desk.obey(page, message, self.now_ns, self.unix_s)
+        if isinstance(message, Press) and message.what in FOR_EVERYBODY:
+            self.desk.halt(message.what)
+            return
+        left = self.desk.obey(page, message, self.now_ns, self.unix_s)
+        if left is not None:
+            left()
 
     def episode(self, name: str = EPISODE) -> None:
         self.heard.episode(name, "online", self.now_ns, self.unix_s)
@@ -354,8 +361,6 @@ def test_everything_that_is_shown_is_json(at, cell):
 
 
 def test_a_full_disk_refuses_the_word_and_nothing_counts(at, monkeypatch):
-    from robot_stack.types.errors import StoreError
-
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -367,6 +372,82 @@ def test_a_full_disk_refuses_the_word_and_nothing_counts(at, monkeypatch):
             at.does(message)
     assert at.counts() is None
     assert at.now()["undo"] is None
+
+
+@pytest.mark.parametrize("kept_back", [True, False], ids=["from_the_list", "by_a_key"])
+def test_a_full_disk_takes_no_verdict_back(at, monkeypatch, tmp_path, kept_back):
+    """It read as taken back, and after a restart it counted."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    at.episode()
+    if not kept_back:
+        at.events("failure")
+    at.ends()
+    if kept_back:
+        at.does(Say(episode=EPISODE, verdict=Verdict.FAILURE))
+    waited = at.journal.waiting
+    with monkeypatch.context() as disk:
+        disk.setattr("robot_stack.console.journal.append_row", full)
+        with pytest.raises(StoreError, match="No space left on device"):
+            at.does(Undo())
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+    assert at.now()["undo"]["verdict"] == "failure"
+    assert at.journal.waiting == waited
+    at.does(Undo())
+    assert at.now()["undo"] is None
+    again = Journal(tmp_path)
+    again.open()
+    assert [label.verdict for label in again.waiting] == ([] if kept_back else [Verdict.DISCARD])
+
+
+def test_what_the_learner_may_have_been_sent_meanwhile_is_not_taken_back(at):
+    """A disk that is slow may keep an undo that was pressed in time until it is too late."""
+    at.episode()
+    at.ends()
+    at.does(Say(episode=EPISODE, verdict=Verdict.FAILURE))
+    at.wait(9)
+    left = at.desk.obey("a", Undo(), at.now_ns, at.unix_s)
+    at.wait(2)
+    assert [label.verdict for label in at.desk.to_send(at.now_ns)] == [Verdict.FAILURE]
+    with pytest.raises(PageError, match="nothing was said within 10 s"):
+        left()
+
+
+def test_what_is_said_while_an_undo_is_written_stays(at, monkeypatch):
+    """A gamepad's verdict on the claim of the next episode, heard while the disk was waited for."""
+
+    def slow(path, row):
+        at.episode("000042-online-actor")
+        at.events("success", device="gamepad")
+
+    at.episode()
+    at.ends()
+    at.does(Say(episode=EPISODE, verdict=Verdict.FAILURE))
+    monkeypatch.setattr("robot_stack.console.journal.append_row", slow)
+    at.does(Undo())
+    assert at.counts() is None
+    assert at.counts("000042-online-actor") == (Verdict.SUCCESS, LabelSource.OPERATOR)
+    assert at.now()["undo"]["number"] == "42"
+
+
+def test_an_answer_that_was_written_slowly_is_not_taken_for_one_of_the_next_episode(at, monkeypatch):
+    """The actor hears a key as about the episode that it has just ended."""
+
+    def slow(path, row):
+        at.episode("000042-online-actor")
+        at.ends()
+        at.claim()
+
+    at.episode()
+    at.ends()
+    at.claim()
+    monkeypatch.setattr("robot_stack.console.journal.append_row", slow)
+    at.does(Press(what="failure", episode=EPISODE))
+    assert at.done.pressed == []
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+    assert at.now()["claim"]["number"] == "42", "of which nobody has said anything yet"
 
 
 def test_threads_do_not_tear_what_is_shown(cell):
