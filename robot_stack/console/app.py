@@ -20,7 +20,7 @@ from robot_stack.console.access import Gate
 from robot_stack.console.browser.played import OUTLINED, outlined
 from robot_stack.console.browser.projector import Projector, followed
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
-from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, View, parse
+from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, TimelyMessage, View, parse
 from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
 from robot_stack.console.web import BROWSER, STATIC, TYPES, PageFiles, guarded, refuse_host
 from robot_stack.types.errors import StackError
@@ -223,6 +223,8 @@ class Pages:
             page.outbox.seen(message.state, message.image)
             page.wake.set()
         try:
+            if isinstance(message, TimelyMessage) and not _halts(message):
+                page.outbox.check_timely(message.state)
             self._do(page, message)
         except StackError as error:
             page.notice("refused", str(error))

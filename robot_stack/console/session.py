@@ -253,21 +253,20 @@ class ConsoleSession:
         return None
 
     def _judge(self, verdict: Verdict, named: str, now_ns: int, now_unix_s: float) -> Callable[[], None] | None:
-        """Apply a verdict to the success that the model claims, or to the running episode.
+        """Apply a verdict to the episode that the button named: the running one, or one that the model calls a success.
 
-        A claim is answered by name: the next episode may have begun by the time an operator has made up their mind. For
-        the same reason an episode that the button named, and which has ended meanwhile, is judged as one of the list.
+        The next one may have begun by the time an operator has made up their mind. For the same reason one that has
+        ended meanwhile is judged as one of the list.
         """
-        claim, running = self.heard.claim(now_ns), self.heard.episodes.running
-        first = running if claim is None else claim.episode_id
-        if named and named != first:
-            return partial(self._say, Say(episode=named, verdict=verdict), now_ns, now_unix_s)
-        if claim is not None:
-            return partial(self._answer, claim, verdict, now_ns, now_unix_s)
-        if not running:
+        claim = self.heard.claim(now_ns)
+        if not named:
             raise PageError(f"no episode runs, must run to be called a {verdict}; choose an earlier one in the list")
-        self._actions.press((verdict.value,))
-        return None
+        if named == self.heard.episodes.running:
+            self._actions.press((verdict.value,))
+            return None
+        if claim is not None and named == claim.episode_id:
+            return partial(self._answer, claim, verdict, now_ns, now_unix_s)
+        return partial(self._say, Say(episode=named, verdict=verdict), now_ns, now_unix_s)
 
     def keep(self, label: Label) -> None:
         """Keep a verdict that was said elsewhere and that nobody else records.

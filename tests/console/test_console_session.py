@@ -87,7 +87,7 @@ def test_a_key_becomes_an_event(at, what):
 
 def test_a_verdict_on_the_running_episode_goes_to_the_actor_and_counts_when_it_is_heard(at):
     at.episode()
-    at.does(Press(what="success"))
+    at.does(Press(what="success", episode=EPISODE))
     assert at.done.pressed == ["success"]
     assert at.counts() is None, "nobody has heard it yet"
     at.events("success")
@@ -115,6 +115,29 @@ def test_a_verdict_without_an_episode_is_refused(at):
     assert at.done.pressed == []
 
 
+@pytest.mark.parametrize("claimed", [True, False])
+def test_a_verdict_of_a_page_that_showed_no_episode_is_of_none(at, claimed):
+    """It went to whatever ran when it arrived."""
+    at.episode()
+    if claimed:
+        at.ends()
+        at.claim()
+    with pytest.raises(PageError, match="no episode runs, must run to be called a success"):
+        at.does(Press(what="success"))
+    assert at.done.pressed == []
+    assert at.journal.waiting == []
+
+
+def test_a_verdict_on_the_running_episode_is_no_word_on_the_one_before_that_is_claimed(at):
+    at.episode()
+    at.ends()
+    at.claim()
+    at.episode("000042-online-actor")
+    at.does(Press(what="failure", episode="000042-online-actor"))
+    assert at.done.pressed == ["failure"]
+    assert at.counts() == (Verdict.SUCCESS, LabelSource.MODEL)
+
+
 def test_a_claimed_success_is_refused_by_name_also_when_the_next_episode_runs(at):
     at.episode()
     at.heard.score(
@@ -126,7 +149,7 @@ def test_a_claimed_success_is_refused_by_name_also_when_the_next_episode_runs(at
     at.ends(resetting=True)
     at.episode("000042-online-actor")
     at.wait(2.9)
-    at.does(Press(what="failure"))
+    at.does(Press(what="failure", episode=EPISODE))
     assert at.done.pressed == [], "the running episode is not meant"
     assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
     assert at.counts("000042-online-actor") is None
@@ -138,7 +161,7 @@ def test_while_the_actor_still_listens_it_is_told_of_the_refusal_too(at):
     at.episode()
     at.ends()
     at.claim()
-    at.does(Press(what="failure"))
+    at.does(Press(what="failure", episode=EPISODE))
     at.events("failure")
     assert at.done.pressed == ["failure"]
     assert len(at.journal.waiting) == 1
@@ -152,7 +175,7 @@ def test_after_three_seconds_the_claim_stands_and_the_key_is_for_the_running_epi
     at.claim()
     at.episode("000042-online-actor")
     at.now_ns += CLAIM_NS + 1
-    at.does(Press(what="failure"))
+    at.does(Press(what="failure", episode="000042-online-actor"))
     assert at.done.pressed == ["failure"]
     assert at.counts() == (Verdict.SUCCESS, LabelSource.MODEL)
 
@@ -281,7 +304,7 @@ def test_a_page_that_watches_may_hold_and_stop_and_nothing_else(at):
             at.does(message, page="b")
     assert at.done.moves == []
     at.does(Sit(), page="b")
-    at.does(Press(what="success"), page="b")
+    at.does(Press(what="success", episode=EPISODE), page="b")
     assert at.done.pressed == ["hold", "stop", "success"]
 
 

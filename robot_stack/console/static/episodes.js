@@ -50,7 +50,7 @@ function makeRow(episode, link, chars) {
     button.textContent = letter;
     button.title = `episode ${episode.number} was: ${verdict}`;
     button.setAttribute("aria-label", button.title);
-    onPress(button, () => link.send({ k: "say", episode: episode.id, verdict }));
+    onPress(button, () => link.act({ k: "say", episode: episode.id, verdict }));
     say.append(button);
   }
   const note = document.createElement("input");

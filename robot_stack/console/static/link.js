@@ -37,7 +37,7 @@ export function tokenOfAddress() {
 
 export class Link {
   constructor(on) {
-    this.on = on;  // welcome, state, image, notice, taken, silent, lost
+    this.on = on;  // welcome, state, image, notice, unsent, taken, silent, lost
     this.name = ownName();
     this.tries = 0;
     this.pressed = 0;
@@ -93,7 +93,13 @@ export class Link {
     if (this.socket && this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
 
-  // a key or button; the number with which the server will confirm that it was taken
+  // what an operator wishes for, by what is on the screen: the server refuses it if that is old when it arrives
+  act(message) {
+    if (this.up) this.send({ ...message, state: this.shown.state });
+    else this.on.unsent("Not sent: the server does not answer. Only HOLD and STOP are sent again once it does.");
+  }
+
+  // HOLD or STOP, which is sent whatever is shown; the number with which the server will confirm that it was taken
   press(what) {
     this.pressed += 1;
     this.send({ k: "press", what, n: this.pressed });
