@@ -86,6 +86,10 @@ class Hand:
         self.holds = move.live and "deadman" in pressed
         return page_packet(move.axes, pressed if move.live else ())
 
+    def let_go(self) -> None:
+        """Take the arm out of the hand; a deadman that is held on must be seen released first."""
+        self.holds, self._must_release = False, True
+
     def close(self) -> JoyPacket | None:
         """Return the packet that lets go of the arm if the page drove, else None; for a page that has gone."""
         return self._gone() if self.holds else None
@@ -179,7 +183,10 @@ class ConsoleSession:
         elif isinstance(message, Move):
             self._move(page, message, now_ns)
         elif isinstance(message, Sit):
+            before = self.operator_lock.writer
             self.operator_lock.sit(page, now_ns, driving=self.here(now_ns))
+            if before != page and before in self._hands:
+                self._hands[before].let_go()
         elif isinstance(message, Press):
             return self._press(page, message, now_ns, now_unix_s)
         else:

@@ -346,6 +346,40 @@ def test_the_desk_is_not_taken_from_a_hand_that_drives(at):
         at.move("deadman")
 
 
+def test_a_page_that_drove_once_and_watches_holds_no_arm_when_it_closes(at):
+    """The hand of another page is on it."""
+    at.desk.join("b", at.now_ns)
+    at.move("deadman")
+    at.now_ns += HERE_NS + 1  # the first page is silent, so that another may become the operator's
+    at.does(Sit(), page="b")
+    at.does(Move(t_ms=1.0, axes=(0.0,) * 6, pressed=frozenset({"deadman"}), live=True), page="b")
+    at.desk.leave("a", at.now_ns)
+    assert at.done.driving
+    assert not at.done.gone
+    at.desk.leave("b", at.now_ns)
+    assert at.done.gone
+
+
+def test_a_deadman_that_was_held_while_another_page_was_the_operators_is_let_go_first(at):
+    at.desk.join("b", at.now_ns)
+    at.move("deadman")
+    at.now_ns += HERE_NS + 1
+    at.does(Sit(), page="b")
+    at.does(Sit())
+    at.move("deadman")
+    assert not at.done.driving
+    at.move()
+    at.move("deadman")
+    assert at.done.driving
+
+
+def test_to_become_the_operator_again_changes_nothing_for_a_hand_that_drives(at):
+    at.move("deadman")
+    at.does(Sit())
+    at.move("deadman")
+    assert at.done.driving
+
+
 def test_on_a_real_cell_nothing_a_page_says_moves_or_enables(tmp_path):
     at = Sitting(FakeCell(real_run(), tmp_path))
     with pytest.raises(PageError, match="must be moved by the device at the robot"):
