@@ -20,7 +20,7 @@ from robot_stack.console.access import Gate
 from robot_stack.console.browser.played import OUTLINED, outlined
 from robot_stack.console.browser.projector import Projector, followed
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
-from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, TimelyMessage, View, parse
+from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, TimelyMessage, View, Write, parse
 from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
 from robot_stack.console.web import BROWSER, STATIC, TYPES, PageFiles, guarded, refuse_host
 from robot_stack.types.errors import StackError
@@ -203,17 +203,20 @@ class Pages:
 
     async def _keep(self, page: Page) -> None:
         """Have what a page says kept on disk, one after another, while the page goes on to be heard."""
-        while (say := await page.unsaid.get()) is not None:
+        while (said := await page.unsaid.get()) is not None:
+            message, keep = said
             try:
-                await asyncio.to_thread(say)
+                await asyncio.to_thread(keep)
             except StackError as error:
-                page.notice("refused", str(error))
+                _refuse(page, message, error)
+            else:
+                _confirm(page, message)
             self.hub.change()
 
     def _obey(self, page: Page, message: Message) -> None:
         if self.hub.pages.get(page.name) is not page:
             return
-        if self.hub.stalled(page) and not (_halts(message) or isinstance(message, Seen | View)):
+        if self.hub.stalled(page) and not (_halts(message) or isinstance(message, Seen | View | Write)):
             page.notice("refused", "server stood still for a moment, must run to know what is meant now; do it again")
             return
         if isinstance(message, View):
@@ -227,28 +230,42 @@ class Pages:
                 page.outbox.check_timely(message.state)
             self._do(page, message)
         except StackError as error:
-            page.notice("refused", str(error))
-        else:
-            if isinstance(message, Press) and message.n:
-                page.outbox.put_text(json.dumps({"k": "taken", "n": message.n}))
-                page.wake.set()
+            _refuse(page, message, error)
         if not isinstance(message, Seen | Move):
             self.hub.change()
 
     def _do(self, page: Page, message: Message) -> None:
         if _halts(message):
             self._session.halt(message.what)
+            _confirm(page, message)
             return
         with self._session.locked():
             left = self._session.obey(page.name, message, time.monotonic_ns(), time.time())
         if left is None:
+            _confirm(page, message)
             return
         waiting = page.unsaid.qsize()
         if waiting >= MOST_UNSAID:
             raise PageError(
                 f"{waiting} words of this page wait for the disk, must be fewer; say it again once they do not"
             )
-        page.unsaid.put_nowait(left)
+        page.unsaid.put_nowait((message, left))
+
+
+def _confirm(page: Page, message: Message) -> None:
+    """Tell a page that waits for it that something is done."""
+    if isinstance(message, Press | Write) and message.n:
+        page.outbox.put_text(json.dumps({"k": "taken", "n": message.n}))
+        page.wake.set()
+
+
+def _refuse(page: Page, message: Message, error: StackError) -> None:
+    """Tell a page why something is not done; if it waits for that, by its number."""
+    if isinstance(message, Write) and message.n:
+        page.outbox.put_text(json.dumps({"k": "refused", "text": str(error), "n": message.n}))
+        page.wake.set()
+    else:
+        page.notice("refused", str(error))
 
 
 def _halts(message: Message) -> TypeGuard[Press]:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from robot_stack.console.banner import Banner
-from robot_stack.console.messages import PageError
+from robot_stack.console.messages import Message, PageError
 from robot_stack.console.session import ConsoleSession
 from robot_stack.console.shown import versions
 
@@ -145,7 +145,7 @@ class Page:
     outbox: Outbox = field(default_factory=Outbox)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     whole: frozenset[int] = frozenset()
-    unsaid: asyncio.Queue[Callable[[], None] | None] = field(default_factory=asyncio.Queue)
+    unsaid: asyncio.Queue[tuple[Message, Callable[[], None]] | None] = field(default_factory=asyncio.Queue)
     told: dict[str, float] = field(default_factory=dict)
 
     def notice(self, kind: str, text: str) -> None:

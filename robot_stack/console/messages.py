@@ -107,11 +107,18 @@ class Undo(TimelyMessage):
 
 
 class Write(PageMessage):
-    """A note on an episode of the list."""
+    """A note on an episode of the list, meant whenever it comes.
+
+    Attributes:
+        episode: Which.
+        text: The note.
+        n: Under this number the page waits to hear that it is kept, or why not; 0 if it does not wait.
+    """
 
     k: Literal["write"] = "write"
     episode: EpisodeId
     text: Annotated[str, Field(max_length=MAX_NOTE_CHARS), PRINTABLE]
+    n: Count = 0
 
 
 class Sit(TimelyMessage):

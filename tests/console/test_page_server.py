@@ -150,6 +150,24 @@ def test_a_press_that_the_page_waits_for_is_answered_by_its_number(cell, url):
         assert (answers, cell.done.pressed) == ([7], ["hold", "stop"])
 
 
+def test_a_note_is_answered_by_its_number_once_it_is_kept_or_refused(cell, url, monkeypatch):
+    name = cell.episode(41)
+    with tab(url) as page:
+        page.shows(lambda now: now["writer"] == "you", "the desk")
+        page.say(k="write", episode=name, text="slipped", n=3)
+        said = page.until(lambda message: message.get("n") == 3 and message["k"] != "state", "the answer")
+        assert (said["k"], cell.journal.notes()) == ("taken", {name: "slipped"})
+        for number in (4, 5):  # each is told, however alike they are
+            page.say(k="write", episode="000007-online-x", text="slipped", n=number)
+            said = page.until(lambda message, n=number: message.get("n") == n and message["k"] != "state", "it")
+            assert said["k"] == "refused"
+            assert "it is gone, or of another run" in said["text"]
+        monkeypatch.setattr(hub, "STALL_S", -1.0)
+        page.say(k="write", episode=name, text="late, and meant all the same", n=6)
+        said = page.until(lambda message: message.get("n") == 6 and message["k"] != "state", "the answer")
+        assert said["k"] == "taken"
+
+
 @contextmanager
 def standing_still(monkeypatch, page):
     """Let the server believe that it stands still, and the page be refused for it."""

@@ -57,7 +57,7 @@ function makeRow(episode, link, chars) {
   note.placeholder = "note";
   note.maxLength = chars;
   note.setAttribute("aria-label", `note on episode ${episode.number}`);
-  note.addEventListener("change", () => link.send({ k: "write", episode: episode.id, text: note.value }));
+  note.addEventListener("change", () => link.write(episode.id, note.value));
   item.append(number, frame, words, say, note);
   const row = { item, frame, words, say, note, told: "" };
   rows.set(episode.id, row);
