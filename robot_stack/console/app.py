@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeGuard
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,13 +20,15 @@ from robot_stack.console.access import Gate
 from robot_stack.console.browser.played import OUTLINED, outlined
 from robot_stack.console.browser.projector import Projector, followed
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
-from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, View, parse
+from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, TimelyMessage, View, Write, parse
 from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
 from robot_stack.console.web import BROWSER, STATIC, TYPES, PageFiles, guarded, refuse_host
 from robot_stack.types.errors import StackError
 
 MAX_PER_S = 200
 """Messages of one page; of more, only HOLD, STOP and what it shows count. A hand sends 25 a second."""
+MOST_UNSAID = 20
+"""Verdicts and notes of one page that wait for the disk."""
 MAX_BAD = 20
 """Messages that are none, before a page is closed."""
 CLOSE_REFUSED, CLOSE_REPLACED = 4400, 4409
@@ -106,15 +109,18 @@ class Pages:
 
     async def _serve(self, socket: WebSocket, page: Page) -> None:
         self._join(page)
+        keeper = asyncio.create_task(self._keep(page))
         tasks = [asyncio.create_task(self._send(socket, page)), asyncio.create_task(self._read(socket, page))]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*tasks, keeper], return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._leave(page)
             await _close(socket, CLOSE_REFUSED)
+            page.unsaid.put_nowait(None)
+            await asyncio.gather(keeper, return_exceptions=True)  # what it said before it went is kept
 
     async def _greet(self, socket: WebSocket) -> Page:
         """Return the page that says hello on a new connection.
@@ -188,15 +194,27 @@ class Pages:
                 page.notice("refused", str(error))
                 continue
             if count <= MAX_PER_S or _halts(message) or isinstance(message, Seen):  # without Seen no more would be sent
-                await self._obey(page, message)
+                self._obey(page, message)
         page.outbox.put_notice("bye", f"This page sent {MAX_BAD} messages that are none. Reload it.")
         page.wake.set()
         await asyncio.sleep(0.2)
 
-    async def _obey(self, page: Page, message: Message) -> None:
+    async def _keep(self, page: Page) -> None:
+        """Have what a page says kept on disk, one after another, while the page goes on to be heard."""
+        while (said := await page.unsaid.get()) is not None:
+            message, keep = said
+            try:
+                await asyncio.to_thread(keep)
+            except StackError as error:
+                _refuse(page, message, error)
+            else:
+                _confirm(page, message)
+            self.hub.change()
+
+    def _obey(self, page: Page, message: Message) -> None:
         if self.hub.pages.get(page.name) is not page:
             return
-        if self.hub.stalled(page) and not (_halts(message) or isinstance(message, Seen | View)):
+        if self.hub.stalled(page) and not (_halts(message) or isinstance(message, Seen | View | Write)):
             page.notice("refused", "server stood still for a moment, must run to know what is meant now; do it again")
             return
         if isinstance(message, View):
@@ -205,27 +223,50 @@ class Pages:
         if isinstance(message, Seen):
             page.outbox.seen(message.state, message.image)
             page.wake.set()
-        quick = isinstance(message, Seen | Move)
         try:
-            if quick:
-                self._do(page, message)
-            else:
-                await asyncio.to_thread(self._do, page, message)  # it may write to the disk
+            if isinstance(message, TimelyMessage) and not _halts(message):
+                page.outbox.check_timely(message.state)
+            self._do(page, message)
         except StackError as error:
-            page.notice("refused", str(error))
-        else:
-            if isinstance(message, Press) and message.n:
-                page.outbox.put_text(json.dumps({"k": "taken", "n": message.n}))
-                page.wake.set()
-        if not quick:
+            _refuse(page, message, error)
+        if not isinstance(message, Seen | Move):
             self.hub.change()
 
     def _do(self, page: Page, message: Message) -> None:
+        if _halts(message):
+            self._session.halt(message.what)
+            _confirm(page, message)
+            return
         with self._session.locked():
-            self._session.obey(page.name, message, time.monotonic_ns(), time.time())
+            left = self._session.obey(page.name, message, time.monotonic_ns(), time.time())
+        if left is None:
+            _confirm(page, message)
+            return
+        waiting = page.unsaid.qsize()
+        if waiting >= MOST_UNSAID:
+            raise PageError(
+                f"{waiting} words of this page wait for the disk, must be fewer; say it again once they do not"
+            )
+        page.unsaid.put_nowait((message, left))
 
 
-def _halts(message: Message) -> bool:
+def _confirm(page: Page, message: Message) -> None:
+    """Tell a page that waits for it that something is done."""
+    if isinstance(message, Press | Write) and message.n:
+        page.outbox.put_text(json.dumps({"k": "taken", "n": message.n}))
+        page.wake.set()
+
+
+def _refuse(page: Page, message: Message, error: StackError) -> None:
+    """Tell a page why something is not done; if it waits for that, by its number."""
+    if isinstance(message, Write) and message.n:
+        page.outbox.put_text(json.dumps({"k": "refused", "text": str(error), "n": message.n}))
+        page.wake.set()
+    else:
+        page.notice("refused", str(error))
+
+
+def _halts(message: Message) -> TypeGuard[Press]:
     return isinstance(message, Press) and message.what in FOR_EVERYBODY
 
 

@@ -255,10 +255,12 @@ class Heard:
         claim = self._claim
         return claim if claim is not None and now_ns - claim.since_ns <= CLAIM_NS else None
 
-    def answered(self) -> None:
-        """Close the claim: an operator has said what they think of it."""
-        self._claim = None
+    def answered(self, claim: Claim) -> bool:
+        """Close a claim, of which an operator has said what they think; return whether the actor still listens."""
+        if self._claim is claim:
+            self._claim = None
         self.version += 1
+        return self.finished and self._last_episode == claim.episode_id
 
     def score(self, score: LiveScore, now_ns: int) -> None:
         """Take in the reward model's score of a frame."""

@@ -10,12 +10,14 @@ import asyncio
 import json
 import struct
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from robot_stack.console.banner import Banner
+from robot_stack.console.messages import Message, PageError
 from robot_stack.console.session import ConsoleSession
 from robot_stack.console.shown import versions
 
@@ -33,13 +35,25 @@ STALL_S = 1.0
 """A server that stood still for so long finds what pages sent meanwhile, and nobody knows how old that is."""
 
 
+OLDEST_S = 1.5
+"""Age of a state by which a page may still wish for something. A page tells its operator of a server that has been
+silent for 1 s, and sends it no more."""
+REMEMBERED = 512
+"""Newest states of which it is known when they were sent, 15 s of them at least."""
+
+
 class Outbox:
     """Messages that wait for one page.
 
     The server's loop calls `put_...`, the page's sender calls `take`, and its reader calls `seen`.
+
+    Args:
+        clock: Seconds, monotonic.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._sent_s: deque[float] = deque(maxlen=REMEMBERED)
         self._parts: dict[str, str] = {}
         self._images: OrderedDict[int, bytes] = OrderedDict()
         self._texts: list[str] = []
@@ -67,6 +81,26 @@ class Outbox:
         self._state_seen = min(self._state, max(self._state_seen, state))
         self._image_seen = min(self._image, max(self._image_seen, image))
 
+    def check_timely(self, state: int) -> None:
+        """Check that what a page wishes is meant now: that it showed a state that was sent just before.
+
+        A network may keep a press for seconds, and deliver it when nobody means it any more.
+
+        Raises:
+            PageError: If it did not.
+        """
+        behind = self._state - state
+        if not state or not 0 <= behind < len(self._sent_s):
+            raise PageError(
+                "what this page showed then is not known, must be of the last moment; see what is so, then do it again"
+            )
+        age_s = self._clock() - self._sent_s[-1 - behind]
+        if age_s > OLDEST_S:
+            raise PageError(
+                f"what this page showed then is {age_s:.1f} s old, must be at most {OLDEST_S:g} s: the network or the "
+                "page is late; see what is so now, then do it again"
+            )
+
     def doubt(self) -> None:
         """Note that what the page sends may be old, until it shows a state that is sent from now on."""
         self._doubted = self._state + 1
@@ -82,6 +116,7 @@ class Outbox:
             return self._texts.pop(0)
         if self._parts and self._state - self._state_seen < STATES_UNDER_WAY:
             self._state += 1
+            self._sent_s.append(self._clock())
             parts, self._parts = self._parts, {}
             inside = ",".join(f"{json.dumps(name)}:{text}" for name, text in parts.items())
             return f'{{"k":"state","n":{self._state},"parts":{{{inside}}}}}'
@@ -102,6 +137,7 @@ class Page:
         outbox: What it has still to be sent.
         wake: Set when there may be something in it.
         whole: Cameras whose whole images it shows, by their places in the list.
+        unsaid: What it said that has still to be kept on disk, in its order; None: it has gone.
         told: Sentence -> when it was last told: a hand that moves in vain is told so once, not 25 times a second.
     """
 
@@ -109,6 +145,7 @@ class Page:
     outbox: Outbox = field(default_factory=Outbox)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     whole: frozenset[int] = frozenset()
+    unsaid: asyncio.Queue[tuple[Message, Callable[[], None]] | None] = field(default_factory=asyncio.Queue)
     told: dict[str, float] = field(default_factory=dict)
 
     def notice(self, kind: str, text: str) -> None:

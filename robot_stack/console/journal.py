@@ -24,7 +24,8 @@ LABELS = "labels.jsonl"
 class LabelJournal:
     """Verdicts of a page that nobody has taken yet, on disk.
 
-    A disk that refuses is told, and what was said before is safe.
+    A disk that refuses is told, and what was said before is safe. One thread at a time writes; others may read what
+    waits meanwhile.
 
     Args:
         path: Of the file.
@@ -89,6 +90,15 @@ class LabelJournal:
         self._settle(_key(label), refused)
         row = {"sent": list(_key(label)), **({"refused": refused} if refused else {})}
         self._append(self._labels, row)
+
+    def take_back(self, label: Label) -> None:
+        """Take back a label that nobody has taken.
+
+        Raises:
+            StoreError: If the disk refuses; it waits as before.
+        """
+        self._append(self._labels, {"sent": list(_key(label))})
+        self._waiting.pop(_key(label), None)
 
     def _append(self, path: Path, row: dict[str, Any]) -> None:
         try:

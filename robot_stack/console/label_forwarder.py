@@ -70,8 +70,7 @@ class LabelForwarder:
 
     def _bring(self) -> None:
         """Send the waiting verdicts in their order; one that the learner will never take is not sent again."""
-        with self._session.locked():
-            labels = self._session.to_send(time.monotonic_ns())
+        labels = self._session.to_send(time.monotonic_ns())
         for label in labels:
             refused = ""
             try:
@@ -83,8 +82,7 @@ class LabelForwarder:
                     self._session.waits(str(error))
                 return
             try:
-                with self._session.locked():
-                    self._session.sent(label, refused)
+                self._session.sent(label, refused)
             except StoreError as error:
                 log.error("%s", error)  # it is sent once more after a restart, which is harmless
         with self._session.locked():

@@ -67,13 +67,23 @@ class Hello(PageMessage):
     build: Annotated[str, Field(max_length=80), PRINTABLE]
 
 
-class Press(PageMessage):
-    """A key or button out of `PRESSES`.
+class TimelyMessage(PageMessage):
+    """The base of what is meant only for what the page shows, so that it comes to nothing if it comes late.
+
+    Attributes:
+        state: Number of the newest state that was on the page's screen; 0 before there is one.
+    """
+
+    state: Count = 0
+
+
+class Press(TimelyMessage):
+    """A key or button out of `PRESSES`; HOLD and STOP are never late.
 
     Attributes:
         what: Which.
         n: Under this number the page waits to hear that it was taken; 0 for one that it does not wait for.
-        episode: Of a verdict, the episode that the button named; "" for the one that is first when it arrives.
+        episode: Of a verdict, the episode that the button named; "" if there was none on the page.
     """
 
     k: Literal["press"] = "press"
@@ -82,7 +92,7 @@ class Press(PageMessage):
     episode: EpisodeId = ""
 
 
-class Say(PageMessage):
+class Say(TimelyMessage):
     """A verdict on an episode of the list."""
 
     k: Literal["say"] = "say"
@@ -90,21 +100,28 @@ class Say(PageMessage):
     verdict: Verdict
 
 
-class Undo(PageMessage):
+class Undo(TimelyMessage):
     """Request to take the newest verdict back."""
 
     k: Literal["undo"] = "undo"
 
 
 class Write(PageMessage):
-    """A note on an episode of the list."""
+    """A note on an episode of the list, meant whenever it comes.
+
+    Attributes:
+        episode: Which.
+        text: The note.
+        n: Under this number the page waits to hear that it is kept, or why not; 0 if it does not wait.
+    """
 
     k: Literal["write"] = "write"
     episode: EpisodeId
     text: Annotated[str, Field(max_length=MAX_NOTE_CHARS), PRINTABLE]
+    n: Count = 0
 
 
-class Sit(PageMessage):
+class Sit(TimelyMessage):
     """Request for the operator lock, which one page at a time holds."""
 
     k: Literal["sit"] = "sit"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
@@ -60,6 +61,31 @@ class Tail(Generic[Row]):
         return parse_jsonl(io.BytesIO(raw[first:end]), self._path.name, self._parse).rows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNews:
+    """What was written into a run's folder since the last look.
+
+    Attributes:
+        rows: About episodes and updates.
+        labels: That are in a store by now.
+        stage: Of the run once its cell has stopped, else None.
+        scene: Address of the view in three dimensions, or "" while there is none.
+        folder: Of the run, as its commands name it.
+    """
+
+    rows: list[MetricsRow]
+    labels: list[Label]
+    stage: Stage | None
+    scene: str
+    folder: str
+
+    def tell(self, heard: Heard) -> None:
+        """Have it shown."""
+        heard.rows(self.rows)
+        heard.labels(self.labels)
+        heard.stage, heard.scene, heard.folder = self.stage, self.scene, self.folder
+
+
 class RunRecord:
     """Reader of the files of actors and of a learner on this machine."""
 
@@ -76,17 +102,16 @@ class RunRecord:
         self._metrics = Tail(paths.metrics, row_from)
         self._actors: dict[Path, Tail[MetricsRow]] = {}
 
-    def read_into(self, heard: Heard) -> list[Label]:
-        """Read what was written since the last call into `heard`; returns the labels that are in a store by now."""
-        for path in sorted(self._actor.glob("*.jsonl")):
-            heard.rows(self._actors.setdefault(path, Tail(path, row_from)).rows())
-        heard.rows(self._metrics.rows())
-        labels = [label for tail in self._labels for label in tail.rows()]
-        heard.labels(labels)
-        heard.stage = Stage.read(self._folder)
-        heard.scene = self._scene_address()
-        heard.folder = self._name
-        return labels
+    def read(self) -> RunNews:
+        """Read what was written since the last call."""
+        tails = [self._actors.setdefault(path, Tail(path, row_from)) for path in sorted(self._actor.glob("*.jsonl"))]
+        return RunNews(
+            rows=[row for tail in (*tails, self._metrics) for row in tail.rows()],
+            labels=[label for tail in self._labels for label in tail.rows()],
+            stage=Stage.read(self._folder),
+            scene=self._scene_address(),
+            folder=self._name,
+        )
 
     def _scene_address(self) -> str:
         """Return the address of the view in three dimensions, or "" while there is none."""

@@ -1,6 +1,7 @@
 """The session of the console: checks what each page asks for, and has it done by `ConsoleActions`.
 
-Callers in several threads hold `locked` around everything.
+Callers in several threads hold `locked` around everything but what may wait for the disk, as `keep` and what `obey`
+leaves to do, and but `halt`: a hold waits for nobody.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console import shown
-from robot_stack.console.heard import Heard
+from robot_stack.console.heard import Claim, Heard
 from robot_stack.console.journal import Journal
 from robot_stack.console.messages import Message, Move, PageError, Press, Say, Seen, Sit, Undo, Write
 from robot_stack.console.operator_lock import OperatorLock
@@ -84,6 +86,10 @@ class Hand:
         self.holds = move.live and "deadman" in pressed
         return page_packet(move.axes, pressed if move.live else ())
 
+    def let_go(self) -> None:
+        """Take the arm out of the hand; a deadman that is held on must be seen released first."""
+        self.holds, self._must_release = False, True
+
     def close(self) -> JoyPacket | None:
         """Return the packet that lets go of the arm if the page drove, else None; for a page that has gone."""
         return self._gone() if self.holds else None
@@ -134,13 +140,16 @@ class ConsoleSession:
         self._journal = journal
         self._pictures = pictures
         self._lock = threading.RLock()
+        self._disk = threading.Lock()
+        """Held by who writes, from what is decided to what then counts; before `_lock` and never inside it."""
+        self._offered_ns = 0
         self._hands: dict[str, Hand] = {}
         self._moved_ns = 0
         self._held_up = ""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other threads out for as long as the context is open; keep it short."""
+        """Keep other threads out for as long as the context is open; keep it short, and touch no file."""
         with self._lock:
             yield
 
@@ -156,31 +165,40 @@ class ConsoleSession:
             self._actions.move(gone)
         self.operator_lock.leave(page, now_ns)
 
-    def obey(self, page: str, message: Message, now_ns: int, now_unix_s: float) -> None:
-        """Do what a page wishes.
+    def halt(self, what: str) -> None:
+        """Tell everybody at once that an operator pressed HOLD or STOP, at whatever page; needs no lock."""
+        self._actions.press((what,))
+
+    def obey(self, page: str, message: Message, now_ns: int, now_unix_s: float) -> Callable[[], None] | None:
+        """Do what a page wishes, but for what has to be kept on disk.
+
+        Returns:
+            What is left to do, without the lock, as it waits for the disk; or None. It raises PageError, or StoreError
+            if the disk refuses: then nothing was said.
 
         Raises:
             PageError: Why not, for the operator at the page.
-            StoreError: If it cannot be kept on disk.
         """
         if isinstance(message, Seen):
             self.operator_lock.heard(page, now_ns)
         elif isinstance(message, Move):
             self._move(page, message, now_ns)
         elif isinstance(message, Sit):
+            before = self.operator_lock.writer
             self.operator_lock.sit(page, now_ns, driving=self.here(now_ns))
+            if before != page and before in self._hands:
+                self._hands[before].let_go()
         elif isinstance(message, Press):
-            self._press(page, message, now_ns, now_unix_s)
+            return self._press(page, message, now_ns, now_unix_s)
         else:
             self.operator_lock.check_writer(page, now_ns)
             if isinstance(message, Say):
-                self._say(message, now_ns, now_unix_s)
-            elif isinstance(message, Undo):
-                self._undo(now_ns, now_unix_s)
-            elif isinstance(message, Write):
-                self.heard.episodes.check(message.episode)
-                self._journal.note(message.episode, message.text, now_unix_s)
-                self.heard.episodes.note(message.episode, message.text)
+                return partial(self._say, message, now_ns, now_unix_s)
+            if isinstance(message, Undo):
+                return partial(self._undo, now_ns, now_unix_s)
+            if isinstance(message, Write):
+                return partial(self._write, message, now_unix_s)
+        return None
 
     def here(self, now_ns: int) -> bool:
         """Return whether a page's hand is on the arm."""
@@ -189,8 +207,10 @@ class ConsoleSession:
 
     def to_send(self, now_ns: int) -> list[Label]:
         """Return the verdicts for the learner that can no longer be taken back."""
-        kept_back = self.heard.verdicts.kept_back(now_ns)
-        return [label for label in self._journal.waiting if label != kept_back]
+        with self._disk, self._lock:
+            self._offered_ns = now_ns
+            kept_back = self.heard.verdicts.kept_back(now_ns)
+            return [label for label in self._journal.waiting if label != kept_back]
 
     def sent(self, label: Label, refused: str = "") -> None:
         """Record that the learner has a verdict, or why it never will.
@@ -198,8 +218,10 @@ class ConsoleSession:
         Raises:
             StoreError: If the disk refuses.
         """
-        self._journal.sent(label, refused)
-        self.heard.version += 1
+        with self._disk:
+            self._journal.sent(label, refused)
+        with self._lock:
+            self.heard.version += 1
 
     def waits(self, why: str) -> None:
         """Record why the learner does not take the verdicts that wait; "" once none does."""
@@ -229,63 +251,96 @@ class ConsoleSession:
         """Return one of the parts in `shown.versions`."""
         return shown.part(self.heard, name, self._state_of, self._pictures)
 
-    def _press(self, page: str, message: Press, now_ns: int, now_unix_s: float) -> None:
+    def _press(self, page: str, message: Press, now_ns: int, now_unix_s: float) -> Callable[[], None] | None:
         what = message.what
         refusal = self.rights.refuse_press(what)
         if refusal:
             raise PageError(refusal)
-        if what not in FOR_EVERYBODY:
-            self.operator_lock.check_writer(page, now_ns)
+        self.operator_lock.check_writer(page, now_ns)
+        if what in tuple(Verdict):
+            return self._judge(Verdict(what), message.episode, now_ns, now_unix_s)
         if what in ENABLING:  # by the filter's services, which say why not
             resumes = what == "arm" and self.heard.mode is Mode.HOLD
             self._actions.request("resume" if resumes else what)
-        elif what in tuple(Verdict):
-            self._judge(Verdict(what), message.episode, now_ns, now_unix_s)
         else:
             self._actions.press((what,))
+        return None
 
-    def _judge(self, verdict: Verdict, named: str, now_ns: int, now_unix_s: float) -> None:
-        """Apply a verdict to the success that the model claims, or to the running episode.
+    def _judge(self, verdict: Verdict, named: str, now_ns: int, now_unix_s: float) -> Callable[[], None] | None:
+        """Apply a verdict to the episode that the button named: the running one, or one that the model calls a success.
 
-        A claim is answered by name: the next episode may have begun by the time an operator has made up their mind. For
-        the same reason an episode that the button named, and which has ended meanwhile, is judged as one of the list.
+        The next one may have begun by the time an operator has made up their mind. For the same reason one that has
+        ended meanwhile is judged as one of the list.
         """
-        heard, claim = self.heard, self.heard.claim(now_ns)
-        first = heard.episodes.running if claim is None else claim.episode_id
-        if named and named != first:
-            self._say(Say(episode=named, verdict=verdict), now_ns, now_unix_s)
-        elif claim is not None:
-            label = heard.verdicts.label(claim.episode_id, verdict, now_unix_s)
-            self._journal.add(label)
-            heard.verdicts.ended(label, now_ns)
-            heard.answered()
-            if heard.finished:  # the actor still listens for a word about it
-                self._actions.press((verdict.value,))
-        elif heard.episodes.running:
-            self._actions.press((verdict.value,))
-        else:
+        claim = self.heard.claim(now_ns)
+        if not named:
             raise PageError(f"no episode runs, must run to be called a {verdict}; choose an earlier one in the list")
+        if named == self.heard.episodes.running:
+            self._actions.press((verdict.value,))
+            return None
+        if claim is not None and named == claim.episode_id:
+            return partial(self._answer, claim, verdict, now_ns, now_unix_s)
+        return partial(self._say, Say(episode=named, verdict=verdict), now_ns, now_unix_s)
 
     def keep(self, label: Label) -> None:
-        """Keep a verdict that was said elsewhere and that nobody else records."""
-        self._journal.add(label)
+        """Keep a verdict that was said elsewhere and that nobody else records.
+
+        Raises:
+            StoreError: If the disk refuses.
+        """
+        with self._disk:
+            self._journal.add(label)
+
+    # on disk before it counts: without the lock ---------------------------------------------------------------------
+    def _answer(self, claim: Claim, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
+        verdicts = self.heard.verdicts
+        with self._disk:
+            with self._lock:
+                label = verdicts.label(claim.episode_id, verdict, now_unix_s)
+            self._journal.add(label)
+            with self._lock:
+                verdicts.ended(label, now_ns)
+                listens = self.heard.answered(claim)
+        if listens:
+            self._actions.press((verdict.value,))
 
     def _say(self, message: Say, now_ns: int, now_unix_s: float) -> None:
-        row = self.heard.episodes.check(message.episode)
-        if row.open:
-            raise PageError(f"episode {row.number} still runs, must have ended; press the key of the verdict instead")
-        label = self.heard.verdicts.label(message.episode, message.verdict, now_unix_s)
-        self._journal.add(label)
-        self.heard.verdicts.say(label, now_ns)
-        self.heard.version += 1
+        heard = self.heard
+        with self._disk:
+            with self._lock:
+                row = heard.episodes.check(message.episode)
+                if row.open:
+                    raise PageError(
+                        f"episode {row.number} still runs, must have ended; press the key of the verdict instead"
+                    )
+                label = heard.verdicts.label(message.episode, message.verdict, now_unix_s)
+            self._journal.add(label)
+            with self._lock:
+                heard.verdicts.say(label, now_ns)
+                heard.version += 1
 
     def _undo(self, now_ns: int, now_unix_s: float) -> None:
-        said, answer = self.heard.verdicts.undo(now_ns, now_unix_s)
-        if answer is None:
-            self._journal.sent(said)
-        else:
-            self._journal.add(answer)
-        self.heard.version += 1
+        verdicts = self.heard.verdicts
+        with self._disk:
+            now_ns = max(now_ns, self._offered_ns)  # what was offered to the learner since then is no longer kept back
+            with self._lock:
+                newest, answer = verdicts.to_take_back(now_ns, now_unix_s)
+            if answer is None:
+                self._journal.take_back(newest.label)
+            else:
+                self._journal.add(answer)
+            with self._lock:
+                verdicts.taken_back(newest, answer)
+                self.heard.version += 1
+
+    def _write(self, message: Write, now_unix_s: float) -> None:
+        episodes = self.heard.episodes
+        with self._disk:
+            with self._lock:
+                episodes.check(message.episode)
+            self._journal.note(message.episode, message.text, now_unix_s)
+            with self._lock:
+                episodes.note(message.episode, message.text)
 
     def _move(self, page: str, message: Move, now_ns: int) -> None:
         refusal = self.rights.refuse_move()

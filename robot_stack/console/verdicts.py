@@ -71,8 +71,8 @@ class Verdicts:
         """Take in an operator's verdict on an episode of the list; it is sent once it can no longer be taken back."""
         self._hear(label, now_ns, kept_back=True)
 
-    def undo(self, now_ns: int, now_unix_s: float) -> tuple[Label, Label | None]:
-        """Take the newest verdict back.
+    def to_take_back(self, now_ns: int, now_unix_s: float) -> tuple[OperatorVerdict, Label | None]:
+        """Return the newest verdict, to be taken back; it counts until `taken_back`.
 
         Returns:
             What was said; and what must be said now to take it back, or None if nobody has been told of it.
@@ -84,17 +84,22 @@ class Verdicts:
         if newest is None:
             limit_s = UNDO_NS / 1e9
             raise PageError(f"nothing was said within {limit_s:g} s, must be to be taken back; label the episode anew")
-        self._newest = None
-        episode_id = newest.label.episode_id
-        verdict = newest.before.verdict if newest.before is not None else Verdict.DISCARD
-        answer = self.label(episode_id, verdict, now_unix_s)
-        self._counts.pop(episode_id)
-        if newest.before is not None:
-            self._counts[episode_id] = newest.before
         if newest.kept_back:
-            return newest.label, None
-        self._take(answer)
-        return newest.label, answer
+            return newest, None
+        verdict = newest.before.verdict if newest.before is not None else Verdict.DISCARD
+        return newest, self.label(newest.label.episode_id, verdict, now_unix_s)
+
+    def taken_back(self, newest: OperatorVerdict, answer: Label | None) -> None:
+        """Take in that a verdict was taken back, by that answer; what was said since then stays."""
+        episode_id = newest.label.episode_id
+        if self._newest is newest:
+            self._newest = None
+        if self._counts.get(episode_id) == newest.label:
+            self._counts.pop(episode_id)
+            if newest.before is not None:
+                self._counts[episode_id] = newest.before
+        if answer is not None:
+            self._take(answer)
 
     def undoable(self, now_ns: int) -> OperatorVerdict | None:
         """Return the newest verdict of an operator while it can be taken back, else None."""

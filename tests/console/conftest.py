@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.console.page_rig import FakeCell, served, sim_run
+from tests.console.slow_disk import StuckDisk
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,14 @@ def run():
 def cell(run, tmp_path) -> FakeCell:
     """A desk that is told what the test says."""
     return FakeCell(run, tmp_path)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> StuckDisk:
+    """Lines of the journals are written once the test lets them."""
+    stuck = StuckDisk()
+    monkeypatch.setattr("robot_stack.console.journal.append_row", stuck.append)
+    return stuck
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ from robot_stack.types.transition import EpisodeKind
 
 LOCAL = "127.0.0.1:0"
 REPEAT_S = 1.0
+TIMELY = ("press", "say", "undo", "sit")
+"""Kinds of messages that say which state was on the page's screen."""
 
 
 class Done:

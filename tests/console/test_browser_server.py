@@ -201,6 +201,20 @@ def test_a_verdict_is_kept_back_for_undo_and_then_appended(own: Served) -> None:
     assert own.json("api/list")["waiting"] == {}
 
 
+def test_a_full_disk_takes_no_verdict_back(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    own.post("api/label", {"episode": HELPED, "verdict": "discard"})
+    with monkeypatch.context() as disk:
+        disk.setattr("robot_stack.console.journal.append_row", full)
+        assert own.post("api/undo", {})[0] >= 400
+    said = own.json("api/list")
+    assert (said["waiting"], said["undo"]["id"]) == ({HELPED: "discard"}, HELPED)
+    later(own)
+    assert verdicts(own.root, HELPED)[-1] == (Verdict.DISCARD, LabelSource.OPERATOR)
+
+
 def test_a_verdict_that_is_undone_is_never_written(own: Served) -> None:
     before = contents(own.root)
     own.post("api/label", {"episode": HELPED, "verdict": "discard"})

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from robot_stack.console.heard import CLAIM_NS
+from robot_stack.console.journal import Journal
 from robot_stack.console.messages import Move, PageError, Press, Say, Seen, Sit, Undo, Write
-from robot_stack.console.session import HERE_NS, ConsoleSession
+from robot_stack.console.session import FOR_EVERYBODY, HERE_NS, ConsoleSession
 from robot_stack.console.verdicts import UNDO_NS
 from robot_stack.types.command import Mode
+from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 from robot_stack.types.reward import LiveScore
@@ -40,7 +42,12 @@ class Sitting:
         self.now_ns += round(seconds * S)
 
     def does(self, message, page: str = "a") -> None:
-        self.desk.obey(page, message, self.now_ns, self.unix_s)
+        if isinstance(message, Press) and message.what in FOR_EVERYBODY:
+            self.desk.halt(message.what)
+            return
+        left = self.desk.obey(page, message, self.now_ns, self.unix_s)
+        if left is not None:
+            left()
 
     def episode(self, name: str = EPISODE) -> None:
         self.heard.episode(name, "online", self.now_ns, self.unix_s)
@@ -80,7 +87,7 @@ def test_a_key_becomes_an_event(at, what):
 
 def test_a_verdict_on_the_running_episode_goes_to_the_actor_and_counts_when_it_is_heard(at):
     at.episode()
-    at.does(Press(what="success"))
+    at.does(Press(what="success", episode=EPISODE))
     assert at.done.pressed == ["success"]
     assert at.counts() is None, "nobody has heard it yet"
     at.events("success")
@@ -108,6 +115,29 @@ def test_a_verdict_without_an_episode_is_refused(at):
     assert at.done.pressed == []
 
 
+@pytest.mark.parametrize("claimed", [True, False])
+def test_a_verdict_of_a_page_that_showed_no_episode_is_of_none(at, claimed):
+    """It went to whatever ran when it arrived."""
+    at.episode()
+    if claimed:
+        at.ends()
+        at.claim()
+    with pytest.raises(PageError, match="no episode runs, must run to be called a success"):
+        at.does(Press(what="success"))
+    assert at.done.pressed == []
+    assert at.journal.waiting == []
+
+
+def test_a_verdict_on_the_running_episode_is_no_word_on_the_one_before_that_is_claimed(at):
+    at.episode()
+    at.ends()
+    at.claim()
+    at.episode("000042-online-actor")
+    at.does(Press(what="failure", episode="000042-online-actor"))
+    assert at.done.pressed == ["failure"]
+    assert at.counts() == (Verdict.SUCCESS, LabelSource.MODEL)
+
+
 def test_a_claimed_success_is_refused_by_name_also_when_the_next_episode_runs(at):
     at.episode()
     at.heard.score(
@@ -119,7 +149,7 @@ def test_a_claimed_success_is_refused_by_name_also_when_the_next_episode_runs(at
     at.ends(resetting=True)
     at.episode("000042-online-actor")
     at.wait(2.9)
-    at.does(Press(what="failure"))
+    at.does(Press(what="failure", episode=EPISODE))
     assert at.done.pressed == [], "the running episode is not meant"
     assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
     assert at.counts("000042-online-actor") is None
@@ -131,7 +161,7 @@ def test_while_the_actor_still_listens_it_is_told_of_the_refusal_too(at):
     at.episode()
     at.ends()
     at.claim()
-    at.does(Press(what="failure"))
+    at.does(Press(what="failure", episode=EPISODE))
     at.events("failure")
     assert at.done.pressed == ["failure"]
     assert len(at.journal.waiting) == 1
@@ -145,7 +175,7 @@ def test_after_three_seconds_the_claim_stands_and_the_key_is_for_the_running_epi
     at.claim()
     at.episode("000042-online-actor")
     at.now_ns += CLAIM_NS + 1
-    at.does(Press(what="failure"))
+    at.does(Press(what="failure", episode="000042-online-actor"))
     assert at.done.pressed == ["failure"]
     assert at.counts() == (Verdict.SUCCESS, LabelSource.MODEL)
 
@@ -274,7 +304,7 @@ def test_a_page_that_watches_may_hold_and_stop_and_nothing_else(at):
             at.does(message, page="b")
     assert at.done.moves == []
     at.does(Sit(), page="b")
-    at.does(Press(what="success"), page="b")
+    at.does(Press(what="success", episode=EPISODE), page="b")
     assert at.done.pressed == ["hold", "stop", "success"]
 
 
@@ -316,6 +346,40 @@ def test_the_desk_is_not_taken_from_a_hand_that_drives(at):
         at.move("deadman")
 
 
+def test_a_page_that_drove_once_and_watches_holds_no_arm_when_it_closes(at):
+    """The hand of another page is on it."""
+    at.desk.join("b", at.now_ns)
+    at.move("deadman")
+    at.now_ns += HERE_NS + 1  # the first page is silent, so that another may become the operator's
+    at.does(Sit(), page="b")
+    at.does(Move(t_ms=1.0, axes=(0.0,) * 6, pressed=frozenset({"deadman"}), live=True), page="b")
+    at.desk.leave("a", at.now_ns)
+    assert at.done.driving
+    assert not at.done.gone
+    at.desk.leave("b", at.now_ns)
+    assert at.done.gone
+
+
+def test_a_deadman_that_was_held_while_another_page_was_the_operators_is_let_go_first(at):
+    at.desk.join("b", at.now_ns)
+    at.move("deadman")
+    at.now_ns += HERE_NS + 1
+    at.does(Sit(), page="b")
+    at.does(Sit())
+    at.move("deadman")
+    assert not at.done.driving
+    at.move()
+    at.move("deadman")
+    assert at.done.driving
+
+
+def test_to_become_the_operator_again_changes_nothing_for_a_hand_that_drives(at):
+    at.move("deadman")
+    at.does(Sit())
+    at.move("deadman")
+    assert at.done.driving
+
+
 def test_on_a_real_cell_nothing_a_page_says_moves_or_enables(tmp_path):
     at = Sitting(FakeCell(real_run(), tmp_path))
     with pytest.raises(PageError, match="must be moved by the device at the robot"):
@@ -354,8 +418,6 @@ def test_everything_that_is_shown_is_json(at, cell):
 
 
 def test_a_full_disk_refuses_the_word_and_nothing_counts(at, monkeypatch):
-    from robot_stack.types.errors import StoreError
-
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -367,6 +429,82 @@ def test_a_full_disk_refuses_the_word_and_nothing_counts(at, monkeypatch):
             at.does(message)
     assert at.counts() is None
     assert at.now()["undo"] is None
+
+
+@pytest.mark.parametrize("kept_back", [True, False], ids=["from_the_list", "by_a_key"])
+def test_a_full_disk_takes_no_verdict_back(at, monkeypatch, tmp_path, kept_back):
+    """It read as taken back, and after a restart it counted."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    at.episode()
+    if not kept_back:
+        at.events("failure")
+    at.ends()
+    if kept_back:
+        at.does(Say(episode=EPISODE, verdict=Verdict.FAILURE))
+    waited = at.journal.waiting
+    with monkeypatch.context() as disk:
+        disk.setattr("robot_stack.console.journal.append_row", full)
+        with pytest.raises(StoreError, match="No space left on device"):
+            at.does(Undo())
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+    assert at.now()["undo"]["verdict"] == "failure"
+    assert at.journal.waiting == waited
+    at.does(Undo())
+    assert at.now()["undo"] is None
+    again = Journal(tmp_path)
+    again.open()
+    assert [label.verdict for label in again.waiting] == ([] if kept_back else [Verdict.DISCARD])
+
+
+def test_what_the_learner_may_have_been_sent_meanwhile_is_not_taken_back(at):
+    """A disk that is slow may keep an undo that was pressed in time until it is too late."""
+    at.episode()
+    at.ends()
+    at.does(Say(episode=EPISODE, verdict=Verdict.FAILURE))
+    at.wait(9)
+    left = at.desk.obey("a", Undo(), at.now_ns, at.unix_s)
+    at.wait(2)
+    assert [label.verdict for label in at.desk.to_send(at.now_ns)] == [Verdict.FAILURE]
+    with pytest.raises(PageError, match="nothing was said within 10 s"):
+        left()
+
+
+def test_what_is_said_while_an_undo_is_written_stays(at, monkeypatch):
+    """A gamepad's verdict on the claim of the next episode, heard while the disk was waited for."""
+
+    def slow(path, row):
+        at.episode("000042-online-actor")
+        at.events("success", device="gamepad")
+
+    at.episode()
+    at.ends()
+    at.does(Say(episode=EPISODE, verdict=Verdict.FAILURE))
+    monkeypatch.setattr("robot_stack.console.journal.append_row", slow)
+    at.does(Undo())
+    assert at.counts() is None
+    assert at.counts("000042-online-actor") == (Verdict.SUCCESS, LabelSource.OPERATOR)
+    assert at.now()["undo"]["number"] == "42"
+
+
+def test_an_answer_that_was_written_slowly_is_not_taken_for_one_of_the_next_episode(at, monkeypatch):
+    """The actor hears a key as about the episode that it has just ended."""
+
+    def slow(path, row):
+        at.episode("000042-online-actor")
+        at.ends()
+        at.claim()
+
+    at.episode()
+    at.ends()
+    at.claim()
+    monkeypatch.setattr("robot_stack.console.journal.append_row", slow)
+    at.does(Press(what="failure", episode=EPISODE))
+    assert at.done.pressed == []
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+    assert at.now()["claim"]["number"] == "42", "of which nobody has said anything yet"
 
 
 def test_threads_do_not_tear_what_is_shown(cell):

@@ -93,7 +93,9 @@ class Hasty:
         if name == "undo":
             said = Say(episode=DEMO, verdict=(Verdict.SUCCESS, Verdict.FAILURE)[self._turn % 2])
             with desk.locked():
-                desk.obey(desk.operator_lock.writer, said, now_ns, time.time())
+                keep = desk.obey(desk.operator_lock.writer, said, now_ns, time.time())
+            assert keep is not None
+            keep()
         elif name == "sit":
             with desk.locked():
                 desk.join("another page", now_ns)

@@ -236,6 +236,46 @@ def test_a_lost_server_is_seen_and_found_again(cell, tab):
         says(page, "#seat", "you are the operator")
 
 
+def test_a_note_that_is_written_while_the_server_is_away_is_kept_once_it_is_back(cell, tab):
+    name = cell.episode(7)
+    cell.ended()
+    with served(cell) as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        page = tab(url)
+        note = page.get_by_label("note on episode 7")
+        note.fill("before")
+        note.press("Tab")
+        until(lambda: cell.journal.notes() == {name: "before"}, "the first note", page)
+    word(page, "CONNECTION LOST")
+    note.fill("slipped")
+    note.press("Tab")
+    says(page, "#notice", "The note is not sent yet")
+    assert cell.journal.notes() == {name: "before"}
+    with served(cell, port=port):
+        until(lambda: cell.journal.notes() == {name: "slipped"}, "the note", page)
+        sync_api.expect(note).to_have_value("slipped")
+        page.get_by_role("button", name="episode 7 was: success").click()
+        says(page, f"li[data-id='{name}'] .said", "success")
+    word(page, "CONNECTION LOST")
+    with cell.desk.locked():
+        cell.desk.heard.episodes.note(name, "by another page")
+    with served(cell, port=port):
+        sync_api.expect(note).to_have_value("by another page")  # what was kept is not sent again
+        page.wait_for_timeout(300)
+        assert cell.journal.notes() == {name: "slipped"}
+
+
+def test_a_verdict_of_the_list_that_cannot_be_sent_is_told(cell, tab):
+    cell.episode(7)
+    cell.ended()
+    with served(cell) as url:
+        page = tab(url)
+        says(page, "#seat", "you are the operator")
+    word(page, "CONNECTION LOST")
+    page.get_by_label("episode 7 was: success").press("Enter")
+    says(page, "#notice", "Not sent: the server does not answer.")
+
+
 def test_over_a_slow_network_the_page_shows_less_and_never_old(cell, tab, monkeypatch):
     """600 kB a second are seen, 40 kB pass: sent as they come they would be 45 s behind after these three."""
     monkeypatch.setattr("tests.faults.tcp_proxy.SLOW_BYTES_S", 40_000)

@@ -67,7 +67,9 @@ def test_what_is_in_the_store_of_a_deployment_waits_no_longer(run, tmp_path):
     deployed = RunPaths(RunPaths(tmp_path).deployed).store.labels
     deployed.parent.mkdir(parents=True)
     append_row(deployed, asdict(FIRST))
-    cell.desk.stored(RunRecord(tmp_path).read_into(cell.desk.heard))
+    news = RunRecord(tmp_path).read()
+    news.tell(cell.desk.heard)
+    cell.desk.stored(news.labels)
     assert cell.journal.waiting == [SECOND]
     assert cell.desk.heard.verdicts.counts(FIRST.episode_id) == FIRST
 

@@ -17,6 +17,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import LiveScore
 from tests.console.page_rig import FakeCell
+from tests.console.slow_disk import unlocked
 from tests.transport.fake_learner import TOKEN, FakeLearner
 
 EPISODE = "000041-online-actor"
@@ -58,6 +59,19 @@ def test_a_verdict_is_brought_once(cell, learner, running):
     cell.journal.add(LABEL)
     until(lambda: not cell.journal.waiting, "delivery")
     assert list(learner.labels.values()) == [LABEL]
+
+
+def test_pages_do_not_wait_while_it_is_written_that_one_was_brought(cell, running, disk):
+    disk.free.set()
+    cell.journal.add(LABEL)
+    disk.begun.clear()
+    disk.free.clear()
+    try:
+        assert disk.begun.wait(15.0), "no verdict was brought"
+        assert unlocked(cell.desk)
+    finally:
+        disk.free.set()
+    until(lambda: not cell.journal.waiting, "delivery")
 
 
 def test_one_that_the_learner_refuses_is_told_and_not_sent_again(cell, learner, running, monkeypatch):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.console.hub import IMAGE_HEAD, IMAGES_UNDER_WAY, STATES_UNDER_WAY, Outbox
+from robot_stack.console.hub import IMAGE_HEAD, IMAGES_UNDER_WAY, OLDEST_S, REMEMBERED, STATES_UNDER_WAY, Outbox
+from robot_stack.console.messages import PageError
 
 
 def test_parts_that_wait_are_replaced_and_go_out_together():
@@ -61,6 +63,34 @@ def test_sentences_go_first_and_none_is_lost():
     outbox.put_notice("refused", "one")
     outbox.put_notice("refused", "two")
     assert [json.loads(outbox.take()).get("text") for _ in range(3)] == ["one", "two", None]
+
+
+def test_a_page_wishes_for_something_by_a_state_that_was_sent_just_before():
+    now_s = [100.0]
+    outbox = Outbox(lambda: now_s[0])
+
+    def send() -> int:
+        outbox.put_part("now", "1")
+        number = json.loads(outbox.take())["n"]
+        outbox.seen(number, 0)
+        return number
+
+    first = send()
+    outbox.check_timely(first)
+    now_s[0] += OLDEST_S
+    outbox.check_timely(first)
+    now_s[0] += 0.5
+    second = send()
+    with pytest.raises(PageError, match=r"is 2\.0 s old, must be at most 1\.5 s"):
+        outbox.check_timely(first)
+    outbox.check_timely(second)
+    for unknown in (0, second + 1):
+        with pytest.raises(PageError, match="is not known, must be of the last moment"):
+            outbox.check_timely(unknown)
+    newest = [send() for _ in range(REMEMBERED)][-1]
+    with pytest.raises(PageError, match="is not known"):
+        outbox.check_timely(second)
+    outbox.check_timely(newest)
 
 
 @given(st.lists(st.sampled_from(["put", "take", "see"]), max_size=80))

@@ -28,7 +28,7 @@ from robot_stack.console.serving import MAX_MESSAGE_BYTES, listen
 from robot_stack.console.web import HEADERS
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
-from tests.console.page_rig import hello, served
+from tests.console.page_rig import TIMELY, hello, served
 
 TOKEN = "a-token-of-enough-characters"
 WAIT_S = 10.0
@@ -44,9 +44,12 @@ class Tab:
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
         self.parts: dict = {}
+        self.state = 0
         self.images: list[bytes] = []
 
     def say(self, **message: object) -> None:
+        if message["k"] in TIMELY:
+            message.setdefault("state", self.state)
         self.socket.send(json.dumps(message))
 
     def hear(self) -> dict | None:
@@ -59,6 +62,7 @@ class Tab:
         message = json.loads(raw)
         if message["k"] == "state":
             self.parts |= message["parts"]
+            self.state = message["n"]
             self.say(k="seen", state=message["n"], image=0)
         return message
 
@@ -146,6 +150,24 @@ def test_a_press_that_the_page_waits_for_is_answered_by_its_number(cell, url):
         assert (answers, cell.done.pressed) == ([7], ["hold", "stop"])
 
 
+def test_a_note_is_answered_by_its_number_once_it_is_kept_or_refused(cell, url, monkeypatch):
+    name = cell.episode(41)
+    with tab(url) as page:
+        page.shows(lambda now: now["writer"] == "you", "the desk")
+        page.say(k="write", episode=name, text="slipped", n=3)
+        said = page.until(lambda message: message.get("n") == 3 and message["k"] != "state", "the answer")
+        assert (said["k"], cell.journal.notes()) == ("taken", {name: "slipped"})
+        for number in (4, 5):  # each is told, however alike they are
+            page.say(k="write", episode="000007-online-x", text="slipped", n=number)
+            said = page.until(lambda message, n=number: message.get("n") == n and message["k"] != "state", "it")
+            assert said["k"] == "refused"
+            assert "it is gone, or of another run" in said["text"]
+        monkeypatch.setattr(hub, "STALL_S", -1.0)
+        page.say(k="write", episode=name, text="late, and meant all the same", n=6)
+        said = page.until(lambda message: message.get("n") == 6 and message["k"] != "state", "the answer")
+        assert said["k"] == "taken"
+
+
 @contextmanager
 def standing_still(monkeypatch, page):
     """Let the server believe that it stands still, and the page be refused for it."""
@@ -177,10 +199,50 @@ def test_after_a_stall_a_page_is_obeyed_again_once_it_shows_the_present(cell, ur
         assert cell.done.requested == ["arm"]
 
 
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"k": "press", "what": "reset_done"},
+        {"k": "press", "what": "success"},
+        {"k": "say", "verdict": "success"},
+        {"k": "undo"},
+        {"k": "sit"},
+    ],
+    ids=lambda wish: wish.get("what", wish["k"]),
+)
+def test_what_waited_in_the_network_is_refused_in_words_and_only_a_hold_counts(cell, url, wish):
+    name = {"episode": cell.episode(41)} if wish.get("what") == "success" or "verdict" in wish else {}
+    if wish["k"] == "say":
+        cell.ended()
+    with tab(url, page="b"), tab(url) as page:
+        page.shows(lambda now: now["pages"] == 2, "the desk")
+        if wish["k"] != "sit":
+            page.say(k="sit")
+            page.shows(lambda now: now["writer"] == "you", "the desk")
+        old, begun_s = page.state, time.monotonic()
+        page.shows(lambda _: time.monotonic() - begun_s > hub.OLDEST_S, "a present that is another")
+        page.say(**wish, **name, state=old)
+        page.told("s old, must be at most 1.5 s")
+        page.say(k="press", what="hold", state=old)
+        page.until(lambda _: cell.done.pressed == ["hold"], "the hold")
+        assert cell.journal.waiting == []
+        assert page.parts["now"]["writer"] == ("another" if wish["k"] == "sit" else "you")
+
+
+@pytest.mark.parametrize("state", [0, 100_000])
+def test_a_page_that_showed_nothing_of_this_server_wishes_for_nothing(cell, url, state):
+    with tab(url) as page:
+        page.shows(lambda now: now["writer"] == "you", "the desk")
+        page.say(k="press", what="arm", state=state)
+        page.told("what this page showed then is not known")
+        assert cell.done.requested == []
+
+
 def test_commands_are_done_and_refusals_told(cell, url):
     with tab(url) as first, tab(url, page="b") as second:
         first.shows(lambda now: now["pages"] == 2, "both pages")
         first.say(k="press", what="hold")
+        second.shows(lambda now: now["pages"] == 2, "both pages")
         second.say(k="press", what="arm")
         second.told("this page watches, must be the operator's")
         second.say(k="sit")
@@ -222,12 +284,16 @@ def test_a_hand_at_a_page_that_vanishes_is_gone(cell, url):
             '{"k": "move", "t_ms": 1, "axes": [2, 0, 0, 0, 0, 0], "pressed": [], "live": true}',
             "must be less than or equal to 1",
         ),
-        ('{"k": "say", "episode": "000007-online-x", "verdict": "success"}', "it is gone, or of another run"),
-        ('{"k": "undo"}', "nothing was said within 10 s"),
+        (
+            '{"k": "say", "state": 1, "episode": "000007-online-x", "verdict": "success"}',
+            "it is gone, or of another run",
+        ),
+        ('{"k": "undo", "state": 1}', "nothing was said within 10 s"),
     ],
 )
 def test_bad_messages_get_a_sentence_and_the_page_goes_on(cell, url, raw, words):
     with tab(url) as page:
+        page.until(lambda message: message["k"] == "state", "the first state")
         page.socket.send(raw)
         page.told(words)
         page.say(k="press", what="hold")

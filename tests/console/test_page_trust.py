@@ -33,6 +33,7 @@ from tests.console.browser_rig import (
     word,
 )
 from tests.console.page_rig import STUCK, FakeCell, Obedient, served, sim_run, trained
+from tests.faults.tcp_proxy import LATE, PASS, TcpProxy
 
 pytestmark = needs_chromium
 
@@ -183,6 +184,29 @@ def test_what_was_pressed_while_the_server_stood_still_counts_only_if_it_stops(s
     says(page, "#notice", "server stood still for a moment")
     until(server.asked, "the hold, which came behind what was refused", page)
     assert server.asked() == ["hold"]
+
+
+def test_what_waited_in_the_network_counts_only_if_it_stops(cell, tab):
+    """Nothing tells the page in its first second that what it sends does not arrive."""
+    with served(cell, token=TOKEN) as url:
+        proxy = TcpProxy(url.removeprefix("http://").partition("/")[0])
+        try:
+            cell.mode(Mode.READY)
+            page = tab(f"http://{proxy.address}/#{TOKEN}")
+            word(page, "READY")
+            says(page, "#seat", "you are the operator")
+            proxy.mode = LATE
+            page.keyboard.press("r")
+            page.keyboard.press("Escape")
+            page.wait_for_timeout(2500)
+            assert cell.done.pressed == []
+            proxy.mode = PASS
+            until(lambda: cell.done.pressed, "the hold, which came behind what was refused", page)
+            cell.mode(Mode.HOLD, "hold pressed on browser")
+            says(page, "#notice", "what this page showed then is")
+            assert cell.done.pressed == ["hold"]
+        finally:
+            proxy.close()
 
 
 def test_stop_never_becomes_something_else_and_clearing_needs_a_second(obedient, tab):

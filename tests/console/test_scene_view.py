@@ -156,10 +156,10 @@ def greens(page) -> int:
 def test_only_an_address_on_this_machine_becomes_a_link(run, tmp_path: Path, said: str, scene: str) -> None:
     heard, record = Heard(run), RunRecord(tmp_path)
     RunPaths(tmp_path).scene.write_text(said)
-    record.read_into(heard)
+    record.read().tell(heard)
     assert heard.scene == scene
     RunPaths(tmp_path).scene.unlink()
-    record.read_into(heard)
+    record.read().tell(heard)
     assert heard.scene == ""
 
 

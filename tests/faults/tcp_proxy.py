@@ -8,7 +8,7 @@ import threading
 import time
 from contextlib import suppress
 
-PASS, HOLE, HALF, SLOW = "pass", "black hole", "half open", "1 kB/s"
+PASS, HOLE, HALF, SLOW, LATE = "pass", "black hole", "half open", "1 kB/s", "late"
 SLOW_BYTES_S = 1000
 CHUNK = 65536
 
@@ -17,7 +17,8 @@ class TcpProxy:
     """Forwards to `target` from a port of its own; `mode` applies to connections that are open and to new ones.
 
     Attributes:
-        mode: PASS; HOLE takes and swallows; HALF lets out and nothing back; SLOW in both directions.
+        mode: PASS; HOLE takes and swallows; HALF lets out and nothing back; SLOW in both directions; LATE keeps what
+            clients send until the mode is another.
         cut_after: Bytes towards the client after which the connection is reset, once; None never.
     """
 
@@ -72,11 +73,18 @@ class TcpProxy:
     def _pump(self, source: socket.socket, sink: socket.socket, back: bool) -> None:
         with suppress(OSError, ValueError):
             while not self._over.is_set():
-                data = source.recv(100 if self.mode == SLOW else CHUNK)
+                try:
+                    data = source.recv(100 if self.mode == SLOW else CHUNK)
+                except TimeoutError:
+                    if self.mode != LATE:
+                        raise
+                    continue  # a server says little to clients that it does not hear
                 if not data:
                     break
                 if self.mode == HOLE or (self.mode == HALF and back):
                     continue
+                while self.mode == LATE and not back and not self._over.is_set():
+                    time.sleep(0.01)
                 if self.mode == SLOW:
                     time.sleep(len(data) / SLOW_BYTES_S)
                 if back and self.cut_after is not None:

@@ -55,12 +55,15 @@ class Page:
         self.socket = self._open.enter_context(connect(address, max_size=None))
         self.say(k="hello", token="", page="test", build=build_digest())
         self.parts: dict = {}
+        self.state = 0
         self.image: bytes = b""
         self.pressed: list[str] = []
         self.axes = [0.0] * 6
         self._moved_s = 0.0
 
     def say(self, **message: object) -> None:
+        if message["k"] == "press":
+            message["state"] = self.state
         self.socket.send(json.dumps(message))
 
     def close(self) -> None:
@@ -83,6 +86,7 @@ class Page:
         message = json.loads(raw)
         if message["k"] == "state":
             self.parts |= message["parts"]
+            self.state = message["n"]
             self.say(k="seen", state=message["n"], image=0)
 
     def until(self, fits: Callable[[], object], what: str) -> None:
@@ -173,7 +177,7 @@ def test_a_page_takes_over_moves_the_arm_gives_it_back_and_labels(cell: FedCell,
     page.pressed, page.axes = [], [0.0] * 6
     page.until(lambda: cell.decisions[-1].source is Source.POLICY, "hand-back")
 
-    page.say(k="press", what="success")
+    page.say(k="press", what="success", episode=told.episode_id)
     page.until(lambda: page.parts["now"].get("undo"), "the label, heard on the topic")
     assert page.parts["now"]["undo"]["verdict"] == "success"
     page.say(k="press", what="hold")

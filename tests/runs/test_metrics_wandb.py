@@ -11,8 +11,6 @@ from unittest.mock import Mock
 
 import pytest
 
-wandb = pytest.importorskip("wandb", reason="wandb is not installed: pip install 'robot-stack[wandb]'")
-
 from robot_stack.runs import metrics
 from robot_stack.runs.metrics import MetricsLog, usual_wandb_mode
 from robot_stack.types.errors import ConfigError
@@ -49,6 +47,7 @@ def test_rows_of_numbers_and_the_configuration_are_in_the_offline_run(tmp_path: 
 
 
 def test_a_run_has_an_id_of_its_own_whatever_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed: pip install 'robot-stack[wandb]'")
     ids = []
     monkeypatch.setattr(wandb, "init", lambda **said: ids.append(said["id"]) or Mock())
     for folder in ("here", "there", "here"):

@@ -84,9 +84,11 @@ class Relabels:
             StoreError: If the disk refuses.
         """
         with self._lock:
-            label, _ = self._verdicts.undo(now_ns, now_unix_s)
-            self._done(label)
-            return label.episode_id
+            newest, answer = self._verdicts.to_take_back(now_ns, now_unix_s)
+            self._journal.take_back(newest.label)
+            self._verdicts.taken_back(newest, answer)
+            self._remove_empty()
+            return newest.label.episode_id
 
     def bring(self, now_ns: int, *, all_of_them: bool = False) -> None:
         """Write the verdicts that can no longer be undone.
@@ -132,6 +134,9 @@ class Relabels:
     def _done(self, label: Label, refused: str = "") -> None:
         """Take a label out of the journal, which is gone once nothing waits: a dataset is left as it was found."""
         self._journal.sent(label, refused)
+        self._remove_empty()
+
+    def _remove_empty(self) -> None:
         if not self._journal.waiting:
             with disk_errors(f"removing {self._paths.relabels}"):
                 self._paths.relabels.unlink(missing_ok=True)

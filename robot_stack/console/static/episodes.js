@@ -50,14 +50,14 @@ function makeRow(episode, link, chars) {
     button.textContent = letter;
     button.title = `episode ${episode.number} was: ${verdict}`;
     button.setAttribute("aria-label", button.title);
-    onPress(button, () => link.send({ k: "say", episode: episode.id, verdict }));
+    onPress(button, () => link.act({ k: "say", episode: episode.id, verdict }));
     say.append(button);
   }
   const note = document.createElement("input");
   note.placeholder = "note";
   note.maxLength = chars;
   note.setAttribute("aria-label", `note on episode ${episode.number}`);
-  note.addEventListener("change", () => link.send({ k: "write", episode: episode.id, text: note.value }));
+  note.addEventListener("change", () => link.write(episode.id, note.value));
   item.append(number, frame, words, say, note);
   const row = { item, frame, words, say, note, told: "" };
   rows.set(episode.id, row);

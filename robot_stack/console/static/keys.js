@@ -32,19 +32,18 @@ const writing = (element) => element instanceof HTMLElement && element.matches("
 const spare = (event) => { if (keyName(event) === "space" && !writing(event.target)) event.preventDefault(); };
 
 export class Keys {
-  constructor(link, hand, halt, say) {
+  constructor(link, hand, halt) {
     this.link = link;
     this.hand = hand;
     this.halt = halt;
-    this.say = say;
     this.actions = new Map();
     this.once = new Once();
     this.enteredMs = -AGAIN_MS;
     this.drives = new Map();
     this.episode = "";
     this.cease = () => {};
-    onPress(document.getElementById("sit"), () => this.send({ k: "sit" }));
-    onPress(document.getElementById("undo"), () => this.send({ k: "undo" }));
+    onPress(document.getElementById("sit"), () => link.act({ k: "sit" }));
+    onPress(document.getElementById("undo"), () => link.act({ k: "undo" }));
     addEventListener("keydown", (event) => this.down(event));
     addEventListener("keyup", (event) => this.up(event));
   }
@@ -83,14 +82,8 @@ export class Keys {
     if (this.halt.takes(what)) this.halt.press(what);
     else if (this.once.allows(what)) {
       const message = VERDICTS.includes(what) ? { k: "press", what, episode: this.episode } : { k: "press", what };
-      this.send(message);
+      this.link.act(message);
     }
-  }
-
-  // nothing but HOLD and STOP is sent to a server that does not answer: it would count when nobody means it any more
-  send(message) {
-    if (this.link.up) this.link.send(message);
-    else this.say("Not sent: the server does not answer. Only HOLD and STOP are sent again once it does.");
   }
 
   down(event) {

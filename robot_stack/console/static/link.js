@@ -37,7 +37,7 @@ export function tokenOfAddress() {
 
 export class Link {
   constructor(on) {
-    this.on = on;  // welcome, state, image, notice, taken, silent, lost
+    this.on = on;  // welcome, state, image, notice, unsent, taken, silent, lost
     this.name = ownName();
     this.tries = 0;
     this.pressed = 0;
@@ -47,6 +47,7 @@ export class Link {
     this.bye = null;
     this.shown = { state: 0, image: 0 };
     this.telling = false;
+    this.unanswered = new Map();  // notes of which the server has not said yet that they are kept
     this.use(tokenOfAddress() || sessionStorage.getItem("token") || "");
     addEventListener("hashchange", () => {  // the address was pasted anew into a page that is open
       const token = tokenOfAddress();
@@ -93,7 +94,22 @@ export class Link {
     if (this.socket && this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
 
-  // a key or button; the number with which the server will confirm that it was taken
+  // what an operator wishes for, by what is on the screen: the server refuses it if that is old when it arrives
+  act(message) {
+    if (this.up) this.send({ ...message, state: this.shown.state });
+    else this.on.unsent("Not sent: the server does not answer. Only HOLD and STOP are sent again once it does.");
+  }
+
+  // a note is meant whenever it comes: it is sent anew after each loss of the connection, until the server has answered
+  write(episode, text) {
+    this.pressed += 1;
+    const message = { k: "write", episode, text, n: this.pressed };
+    this.unanswered.set(message.n, message);
+    this.send(message);
+    if (!this.up) this.on.unsent("The note is not sent yet: the server does not answer. It is sent once it does.");
+  }
+
+  // HOLD or STOP, which is sent whatever is shown; the number with which the server will confirm that it was taken
   press(what) {
     this.pressed += 1;
     this.send({ k: "press", what, n: this.pressed });
@@ -108,6 +124,7 @@ export class Link {
       return;
     }
     const message = JSON.parse(data);
+    if (message.k !== "state") this.unanswered.delete(message.n);
     if (message.k === "welcome") {
       this.heard();
       this.bye = null;
@@ -115,6 +132,7 @@ export class Link {
       this.tries = 0;
       this.shown = { state: 0, image: 0 };
       this.on.welcome(message);
+      for (const note of this.unanswered.values()) this.send(note);
     } else if (message.k === "state") {
       this.heard();
       this.on.state(message.parts);

@@ -73,6 +73,7 @@ const link = new Link({
   },
   image: showImage,
   notice: (text) => notices.later(text),
+  unsent: (text) => notices.say(text),
   taken(n) { halt.taken(n); },
   silent() { isAway(() => showSilent(link.awayS)); },
   lost(bye, final) {
@@ -84,7 +85,7 @@ const link = new Link({
 const notices = new Notices(document.getElementById("notice"), () => halt.doubts);
 const halt = new Halt(link, () => notices.settle());
 const hand = new Hand(link, (what) => keys.press(what));
-const keys = new Keys(link, hand, halt, (text) => notices.say(text));
+const keys = new Keys(link, hand, halt);
 const playback = new Playback(link, (text) => notices.later(text));
 
 document.getElementById("gate").addEventListener("submit", (event) => {

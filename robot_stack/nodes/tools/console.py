@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -107,6 +108,7 @@ class ConsoleNode(StackNode):
         self._server: PageServer | None = None
         self._forwarder: LabelForwarder | None = None
         self._refused: dict[str, str] = {}
+        self._pressing = threading.Lock()
         self._pressed_ns = 0
         self._keys = KeyAdmission(topics.EVENTS, OLDEST_VERDICT_S)
         self._whole: dict[int, Subscription] = {}
@@ -133,8 +135,9 @@ class ConsoleNode(StackNode):
         self._journal.open()
         self._pictures.open()
         self._read_record()
+        notes = self._journal.notes()
         with self._session.locked():
-            self._heard.notes(self._journal.notes())
+            self._heard.notes(notes)
             self._heard.labels(self._journal.waiting)
         self._server = server = self._serve()
         self._heard.facts.learner_asked = bool(self._learner)
@@ -166,12 +169,13 @@ class ConsoleNode(StackNode):
             time.sleep(SAID_S)
         self._server.stop()
 
-    # ConsoleActions: called by the thread of the pages --------------------------------------------------------------
+    # ConsoleActions: called by the threads of the pages -------------------------------------------------------------
     def press(self, events: tuple[str, ...]) -> None:
         """Publish key events that an operator pressed on a page, out of `EVENTS`."""
-        self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
-        msg = events_to_msg(events, self._pressed_ns, Device.BROWSER)
-        self._events.publish(self.sealer.seal(topics.EVENTS, msg))
+        with self._pressing:  # a key that is older than the last one heard counts for nothing
+            self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
+            msg = events_to_msg(events, self._pressed_ns, Device.BROWSER)
+            self._events.publish(self.sealer.seal(topics.EVENTS, msg))
 
     def request(self, name: str) -> None:
         """Call a service of the safety process; a refusal is told to the pages."""
@@ -284,8 +288,8 @@ class ConsoleNode(StackNode):
             device, _ = frame_and_session(msg.header.frame_id)
             events = [each for each in events_from_msg(msg) if refusal is None or each not in tuple(Verdict)]
             on_a_claim = self._heard.events(events, device, now_ns, time.time())
-            if on_a_claim is not None:
-                self._keep(on_a_claim)
+        if on_a_claim is not None:
+            self._keep(on_a_claim)
         self._changed()
 
     def _keep(self, label: Label) -> None:
@@ -302,10 +306,15 @@ class ConsoleNode(StackNode):
                 kind, task_id = status.kind.value, status.task_id
                 self._heard.episode(status.episode_id, kind, now_ns, time.time(), task_id=task_id)
                 self._pictures.begin(status.episode_id)
+                over = False
             else:
                 self._heard.no_episode(resetting=status.phase is Phase.RESETTING, now_ns=now_ns)
-                self._pictures.end()
+                over = True
         self._changed()
+        if over and self._pictures.end():
+            with self._session.locked():
+                self._heard.version += 1
+            self._changed()
 
     def _on_claim(self, text: str) -> None:
         with self._session.locked():
@@ -349,14 +358,15 @@ class ConsoleNode(StackNode):
     # by the clock ----------------------------------------------------------------------------------------------
     def _read_record(self) -> None:
         """Read the run's files, and the room that is left on the disk for more."""
+        news, free_gb = self._record.read(), shutil.disk_usage(self._folder).free / GB
         with self._session.locked():
-            labels = self._record.read_into(self._heard)
-            if self._forwarder is None:
-                try:
-                    self._session.stored(labels)
-                except StoreError as error:
-                    self.get_logger().error(str(error))  # they are offered once more, which is harmless
-            self._heard.facts.free_gb = shutil.disk_usage(self._folder).free / GB
+            news.tell(self._heard)
+            self._heard.facts.free_gb = free_gb
+        if self._forwarder is None:
+            try:
+                self._session.stored(news.labels)
+            except StoreError as error:
+                self.get_logger().error(str(error))  # they are offered once more, which is harmless
 
     def _attend(self) -> None:
         if self._server is not None:

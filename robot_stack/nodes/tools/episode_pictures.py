@@ -42,18 +42,22 @@ class EpisodePictures:
         """Begin the picture of an episode that starts."""
         self._episode_id, self._first = episode_id, {}
 
-    def end(self) -> None:
-        """Keep the picture of the episode that is over; a disk that refuses loses it, and nothing else."""
+    def end(self) -> bool:
+        """Keep the picture of the episode that is over, and return whether there is a new one.
+
+        A disk that refuses loses it, and nothing else.
+        """
         episode_id, self._episode_id = self._episode_id, ""
         if not episode_id or not self._first:
-            return
+            return False
         shown = [*self._first.values(), *(self._newest[camera] for camera in self._first)]
         strip = np.hstack([_small(image) for image in shown])
         try:
             write_durable(self._path(episode_id), jpeg_of(strip))
         except (OSError, SpecError):
-            return
+            return False
         self._kept.add(episode_id)
+        return True
 
     def has(self, episode_id: str) -> bool:
         """Return whether there is a picture of an episode."""
