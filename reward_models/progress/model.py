@@ -33,8 +33,8 @@ class FrameScores(NamedTuple):
     """The scores of T frames, each float32, shape (T,).
 
     Attributes:
-        progress: Φ in [0, 1]: mean of the members less their standard deviation; 0 of a frame that lacks what successes
-            always show, other than before a covered camera.
+        progress: Φ in [0, 1]: mean of the members; 0 of a frame that lacks what successes always show, other than
+            before a covered camera.
         success: Probability that the task is done, in [0, 1]: by the mean of what the members say.
         spread: Standard deviation of the members' Φ; 0 where that does not count, since the frame lacks something.
         lacking: Whether a frame lacks what successes always show, bool; None of a model that does not know.
@@ -121,7 +121,7 @@ class ProgressModel:
         there = self.always.fits(prefixes[:, -1])
         success = np.where(there & self.like_done(prefixes[:, -1]), success, np.float32(0))
         shown = there | covered(prefixes[:, -1], self.thumbnails)
-        progress = np.where(shown, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
+        progress = np.where(shown, phi.mean(dim=0).numpy(), np.float32(0))
         return FrameScores(progress, success, np.where(shown, spread.numpy(), np.float32(0)), ~shown)
 
     def like_done(self, frames: np.ndarray) -> np.ndarray:
