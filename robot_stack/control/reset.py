@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.control.safety.bounds import limit_norm
+from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from robot_stack.types.robot import RobotState
 
@@ -50,7 +51,9 @@ class Leg(StrEnum):
     DESCEND = "descend"
 
 
-def random_start(goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_rad: float) -> Pose:
+def random_start(
+    goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_rad: float, limits: SafetyLimits
+) -> Pose:
     """Draw a start near the goal: shifted by up to half of `range_m`, shape (3,), and turned about the base's vertical.
 
     Args:
@@ -58,10 +61,12 @@ def random_start(goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_
         rng: Draws it.
         range_m: Full width of the shift in x, y and z.
         yaw_rad: Full width of the turn.
+        limits: Of the arm; a shift out of their box ends at its wall.
     """
     shift = (rng.random(3) - 0.5) * range_m
     turn = Rotation.from_euler("z", (rng.random() - 0.5) * yaw_rad)
-    return Pose.from_rotation(goal.position_m + shift, turn * goal.rotation)
+    position = np.clip(goal.position_m + shift, limits.box_min_m, limits.box_max_m)
+    return Pose.from_rotation(position, turn * goal.rotation)
 
 
 class Motion(Protocol):
@@ -125,11 +130,22 @@ class JointResetMotion:
 
 
 class ResetMotion:
-    """A motion to a goal pose of the TCP: up, across, down; and up again where an operator has moved it meanwhile."""
+    """A motion to a goal pose of the TCP: up, across, down; and up again where an operator has moved it meanwhile.
 
-    def __init__(self, goal: Pose, settings: ResetSettings) -> None:
+    Under the ceiling of the box it rises by what is left.
+    """
+
+    def __init__(self, goal: Pose, settings: ResetSettings, limits: SafetyLimits) -> None:
+        """Set the goal and the speeds; the motion begins when it is first asked for a twist.
+
+        Args:
+            goal: T_base_tcp.
+            settings: Clearance, and speeds of the TCP.
+            limits: Of the arm, which its safety filter keeps.
+        """
         self._goal = goal
         self._settings = settings
+        self._ceiling_m = limits.box_max_m[2]
         self._height_m: float | None = None
         self.leg = Leg.RISE
 
@@ -141,7 +157,7 @@ class ResetMotion:
             self.leg = Leg.RISE
             beside = float(np.linalg.norm((goal - position)[:2])) > OVER_M
             rise = self._settings.clearance_m if beside else 0.0
-            self._height_m = max(float(position[2]), float(goal[2])) + rise
+            self._height_m = min(max(float(position[2]), float(goal[2])) + rise, self._ceiling_m)
         left = self._way_left(position, goal, self._height_m)
         turn = turn_between(state.T_base_tcp, self._goal)
         if self.leg is Leg.DESCEND and np.linalg.norm(left) < ARRIVED_M and np.linalg.norm(turn) < ARRIVED_RAD:

@@ -256,9 +256,13 @@ def test_a_taught_pose_beyond_a_joints_range_is_refused_with_its_arm(root: Path,
             ],
             "task.reset.start.path: kinematics of robot fr3 come over a topic",
         ),
+        (
+            [f"cell.poses.above={POSE.replace('0.2]', '2.0]')}", "task.reset.start.pose=above"],
+            "task.reset.start.pose: z of 'above' is 2.0 m, must be within the arm's workspace, ",
+        ),
     ],
 )
-def test_what_only_several_arms_have_is_refused_of_one_and_so_is_a_way_without_kinematics(root, overrides, said):
+def test_what_only_several_arms_have_is_refused_of_one_and_so_is_a_start_that_cannot_be_reached(root, overrides, said):
     (line,) = refusal(root, *overrides, run="peg_insert")
     assert said in line
 
