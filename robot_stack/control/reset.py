@@ -13,9 +13,11 @@ from typing import Protocol
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.config.safety import CAPS
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.control.safety.bounds import limit_norm
 from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.tool_turns import TURN_RAD, TurnCounter
 from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from robot_stack.types.robot import RobotState
 
@@ -132,20 +134,24 @@ class JointResetMotion:
 class ResetMotion:
     """A motion to a goal pose of the TCP: up, across, down; and up again where an operator has moved it meanwhile.
 
-    Under the ceiling of the box it rises by what is left.
+    Under the ceiling of the box it rises by what is left. Where the shorter turn of the tool about its own axis ends
+    beyond its range, it takes the longer.
     """
 
-    def __init__(self, goal: Pose, settings: ResetSettings, limits: SafetyLimits) -> None:
+    def __init__(self, goal: Pose, settings: ResetSettings, limits: SafetyLimits, turns: TurnCounter) -> None:
         """Set the goal and the speeds; the motion begins when it is first asked for a twist.
 
         Args:
             goal: T_base_tcp.
             settings: Clearance, and speeds of the TCP.
             limits: Of the arm, which its safety filter keeps.
+            turns: Counts those of the tool; who asks for twists shows it every state, as the safety filter sees them.
         """
         self._goal = goal
         self._settings = settings
         self._ceiling_m = limits.box_max_m[2]
+        self._yaw_range_rad = limits.yaw_range_rad
+        self._turns = turns
         self._height_m: float | None = None
         self.leg = Leg.RISE
 
@@ -159,7 +165,7 @@ class ResetMotion:
             rise = self._settings.clearance_m if beside else 0.0
             self._height_m = min(max(float(position[2]), float(goal[2])) + rise, self._ceiling_m)
         left = self._way_left(position, goal, self._height_m)
-        turn = turn_between(state.T_base_tcp, self._goal)
+        turn = self._turn_left(state.T_base_tcp)
         if self.leg is Leg.DESCEND and np.linalg.norm(left) < ARRIVED_M and np.linalg.norm(turn) < ARRIVED_RAD:
             return None
         base = np.concatenate(
@@ -169,6 +175,15 @@ class ResetMotion:
             ]
         )
         return rotate_twist(base, state.T_base_tcp.matrix.T)
+
+    def _turn_left(self, pose: Pose) -> np.ndarray:
+        """Return the turn left as a rotation vector, shape (3,), rad, base frame."""
+        turn = turn_between(pose, self._goal)
+        if self._yaw_range_rad >= CAPS["yaw_range_rad"]:
+            return turn
+        axis = pose.matrix[:, 2]
+        way_rad = self._turns.way_to(self._goal.quaternion_xyzw, self._yaw_range_rad + ARRIVED_RAD)
+        return np.asarray(turn + TURN_RAD * round((way_rad - float(turn @ axis)) / TURN_RAD) * axis)
 
     def _moved_away(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> bool:
         """Return whether the arm is where this leg does not lead: going on would be a diagonal."""

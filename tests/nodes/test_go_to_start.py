@@ -14,6 +14,7 @@ from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.task import StartConfig
+from robot_stack.control.safety.tool_turns import TurnCounter
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
@@ -41,6 +42,7 @@ class Link:
             joint_speeds_rad_s=np.zeros(7),
             gripper=0.5,
         )
+        self.turns = {arm: TurnCounter(None)}
         self.states, self.mode = {arm: state}, (mode, HELD if mode is Mode.HOLD else None)
 
     @contextmanager

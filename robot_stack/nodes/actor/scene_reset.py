@@ -14,6 +14,7 @@ import numpy as np
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.control.reset import Chained, JointResetMotion, Motion, ResetMotion, ResetSettings, random_start
 from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.tool_turns import TurnCounter
 from robot_stack.nodes.actor.cell_link import CellLink
 from robot_stack.nodes.conversion import header_of
 from robot_stack.nodes.episode_status import ResetRequest
@@ -43,7 +44,7 @@ def go_to_start(
     """
     rng = np.random.default_rng(seed)
     limits = limits_of(run)
-    ways = {name: _way(arm, rng, limits[name]) for name, arm in run.arms.items()}
+    ways = {name: _way(arm, rng, limits[name], link.turns[name]) for name, arm in run.arms.items()}
     while True:
         with link.locked():
             states, (mode, reason) = dict(link.states), link.mode
@@ -63,7 +64,7 @@ def go_to_start(
         time.sleep(PERIOD_S)
 
 
-def _way(arm: RunArm, rng: np.random.Generator, limits: SafetyLimits) -> Motion:
+def _way(arm: RunArm, rng: np.random.Generator, limits: SafetyLimits, turns: TurnCounter) -> Motion:
     """Build the motion of one arm to its start, an empty one for an arm that has no start."""
     start = arm.start
     if start is None:
@@ -75,11 +76,11 @@ def _way(arm: RunArm, rng: np.random.Generator, limits: SafetyLimits) -> Motion:
         clearance_m=start.clearance_m, speed_m_s=start.speed_m_s, rotation_speed_rad_s=start.rotation_speed_rad_s
     )
     if start.path == "over":
-        return ResetMotion(goal, settings, limits)
+        return ResetMotion(goal, settings, limits, turns)
     chain = build_chain(arm.robot)
     assert chain is not None  # checked with the configuration
     joints = JointResetMotion(np.array(taught.joints_rad), chain, settings)
-    return Chained([joints, ResetMotion(goal, replace(settings, clearance_m=0.0), limits)])
+    return Chained([joints, ResetMotion(goal, replace(settings, clearance_m=0.0), limits, turns)])
 
 
 Await = Callable[[Callable[[], bool], float, Callable[[], str]], None]
