@@ -215,7 +215,10 @@ def _add_certs(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check_log(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="of runs/NAME/commands")
+    parser.add_argument(
+        "files", type=Path, metavar="FILE", nargs="+",
+        help="of runs/NAME/commands; those of several arms are judged against each other too",
+    )  # fmt: skip
     _add_json(parser)
 
 

@@ -278,6 +278,15 @@ def _start(resolved: ResolvedRun, arm: RunArm, key: str) -> Iterator[Mistake]:
         legal = ", ".join(arm.poses) or "(none yet)"
         text = f"input should be one of the cell's poses, {legal} (got '{start.pose}'); robot-stack calibrate pose"
         yield resolved.mistake(f"{key}.pose", text)
+    else:
+        at, box = arm.poses[start.pose].position_m, arm.workspace
+        for axis, there, low, high in zip("xyz", at, box.min_m, box.max_m, strict=True):
+            if not low <= there <= high:
+                text = (
+                    f"{axis} of '{start.pose}' is {there} m, must be within the arm's workspace, {low} to {high}; "
+                    "teach it again or correct the workspace"
+                )
+                yield resolved.mistake(f"{key}.pose", text)
     if start.path == "joints" and not isinstance(arm.robot.kinematics, DhKinematics | UrdfFile):
         have = "come over a topic" if arm.robot.kinematics else "are missing"
         text = (

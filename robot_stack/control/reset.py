@@ -13,8 +13,11 @@ from typing import Protocol
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.config.safety import CAPS
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.control.safety.bounds import limit_norm
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.tool_turns import TURN_RAD, TurnCounter
 from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from robot_stack.types.robot import RobotState
 
@@ -50,7 +53,9 @@ class Leg(StrEnum):
     DESCEND = "descend"
 
 
-def random_start(goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_rad: float) -> Pose:
+def random_start(
+    goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_rad: float, limits: SafetyLimits
+) -> Pose:
     """Draw a start near the goal: shifted by up to half of `range_m`, shape (3,), and turned about the base's vertical.
 
     Args:
@@ -58,10 +63,12 @@ def random_start(goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_
         rng: Draws it.
         range_m: Full width of the shift in x, y and z.
         yaw_rad: Full width of the turn.
+        limits: Of the arm; a shift out of their box ends at its wall.
     """
     shift = (rng.random(3) - 0.5) * range_m
     turn = Rotation.from_euler("z", (rng.random() - 0.5) * yaw_rad)
-    return Pose.from_rotation(goal.position_m + shift, turn * goal.rotation)
+    position = np.clip(goal.position_m + shift, limits.box_min_m, limits.box_max_m)
+    return Pose.from_rotation(position, turn * goal.rotation)
 
 
 class Motion(Protocol):
@@ -125,11 +132,26 @@ class JointResetMotion:
 
 
 class ResetMotion:
-    """A motion to a goal pose of the TCP: up, across, down; and up again where an operator has moved it meanwhile."""
+    """A motion to a goal pose of the TCP: up, across, down; and up again where an operator has moved it meanwhile.
 
-    def __init__(self, goal: Pose, settings: ResetSettings) -> None:
+    Under the ceiling of the box it rises by what is left. Where the shorter turn of the tool about its own axis ends
+    beyond its range, it takes the longer.
+    """
+
+    def __init__(self, goal: Pose, settings: ResetSettings, limits: SafetyLimits, turns: TurnCounter) -> None:
+        """Set the goal and the speeds; the motion begins when it is first asked for a twist.
+
+        Args:
+            goal: T_base_tcp.
+            settings: Clearance, and speeds of the TCP.
+            limits: Of the arm, which its safety filter keeps.
+            turns: Counts those of the tool; who asks for twists shows it every state, as the safety filter sees them.
+        """
         self._goal = goal
         self._settings = settings
+        self._ceiling_m = limits.box_max_m[2]
+        self._yaw_range_rad = limits.yaw_range_rad
+        self._turns = turns
         self._height_m: float | None = None
         self.leg = Leg.RISE
 
@@ -141,9 +163,9 @@ class ResetMotion:
             self.leg = Leg.RISE
             beside = float(np.linalg.norm((goal - position)[:2])) > OVER_M
             rise = self._settings.clearance_m if beside else 0.0
-            self._height_m = max(float(position[2]), float(goal[2])) + rise
+            self._height_m = min(max(float(position[2]), float(goal[2])) + rise, self._ceiling_m)
         left = self._way_left(position, goal, self._height_m)
-        turn = turn_between(state.T_base_tcp, self._goal)
+        turn = self._turn_left(state.T_base_tcp)
         if self.leg is Leg.DESCEND and np.linalg.norm(left) < ARRIVED_M and np.linalg.norm(turn) < ARRIVED_RAD:
             return None
         base = np.concatenate(
@@ -153,6 +175,15 @@ class ResetMotion:
             ]
         )
         return rotate_twist(base, state.T_base_tcp.matrix.T)
+
+    def _turn_left(self, pose: Pose) -> np.ndarray:
+        """Return the turn left as a rotation vector, shape (3,), rad, base frame."""
+        turn = turn_between(pose, self._goal)
+        if self._yaw_range_rad >= CAPS["yaw_range_rad"]:
+            return turn
+        axis = pose.matrix[:, 2]
+        way_rad = self._turns.way_to(self._goal.quaternion_xyzw, self._yaw_range_rad + ARRIVED_RAD)
+        return np.asarray(turn + TURN_RAD * round((way_rad - float(turn @ axis)) / TURN_RAD) * axis)
 
     def _moved_away(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> bool:
         """Return whether the arm is where this leg does not lead: going on would be a diagonal."""

@@ -263,6 +263,12 @@ def test_a_way_along_the_joints_without_kinematics_in_a_file_is_refused(root: Pa
     assert f"task.reset.start.path: kinematics of robot fr3 {said}" in line
 
 
+def test_a_start_outside_the_box_is_refused(root: Path) -> None:
+    above = f"cell.poses.above={POSE.replace('0.2]', '2.0]')}"
+    (line,) = refusal(root, above, "task.reset.start.pose=above", run="peg_insert")
+    assert "task.reset.start.pose: z of 'above' is 2.0 m, must be within the arm's workspace, " in line
+
+
 def test_a_camera_on_the_hand_of_no_arm_is_refused(root: Path, edit: Edit) -> None:
     mount = "{arm: left, parent: tcp, position_m: [0, 0, 0], error_m: 0, quaternion_xyzw: [0, 0, 0, 1]}"
     model = "    model: realsense_d405\n"

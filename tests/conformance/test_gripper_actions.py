@@ -1,5 +1,7 @@
 """A gripper behind an action: its goals are cancelled where nothing may move, and sent again where they are refused.
 
+One that takes positions is sent to where it is.
+
 The message types of gripper actions are not among the wheels of ROS 2, so that the server is stood in for.
 """
 
@@ -18,7 +20,7 @@ from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import ROBOTS
 from robot_stack.nodes.drivers import grippers
-from robot_stack.nodes.drivers.grippers import ActionMover, GripperFace
+from robot_stack.nodes.drivers.grippers import ActionMover, GripperFace, PositionMover
 
 
 class Handle:
@@ -145,3 +147,21 @@ def test_without_its_server_nothing_counts_as_sent(face: GripperFace, server: Se
     server.ready = True
     face.follow(0.0)
     assert server.goals == [0.0]
+
+
+def test_a_gripper_that_takes_positions_is_stopped_also_where_it_begins_to_move_only_after_the_halt(
+    log: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns, sent = 10**9, list[float]()
+    monkeypatch.setattr(grippers.time, "monotonic_ns", lambda: now_ns)
+    gripper = load(config_root() / "robots" / "fr3_franka.yaml", ROBOTS).gripper
+    assert gripper is not None
+    face = GripperFace(PositionMover(sent.append), gripper, log)
+    face.follow(0.0)
+    for moving_at in (None, None, None, 0.9, 0.9):  # its dead time, then what is measured
+        now_ns += 20_000_000
+        face.halt(moving_at)
+    closed, opened = gripper.closed, gripper.open
+    assert sent == [closed, closed + 0.9 * (opened - closed)]
+    face.follow(0.0)  # the same opening, wanted again
+    assert sent[2:] == [closed]

@@ -213,6 +213,23 @@ def test_the_twist_of_a_published_pose_is_its_change() -> None:
     np.testing.assert_allclose(state.twist, twist, atol=1e-3)
 
 
+@pytest.mark.parametrize("late_ms", [5.5, 8.0, 9.9, 9.9999, 10.0])
+def test_a_pose_without_a_stamp_that_comes_late_is_no_faster_motion(late_ms: float) -> None:
+    arm, pose = sense(pose_topic="/pose"), CHAIN.pose(HOME)
+    take(arm.joints)
+    speeds = []
+    for tick in range(60):
+        late_ns = round(late_ms * MS) if tick == 50 else 0
+        assert arm.take_pose(pose, "base", 0, (1 + tick) * 10 * MS + late_ns) is None
+        pose = pose @ Pose.from_rotation(np.array([0.001, 0.0, 0.0]), Rotation.identity())
+        state = arm.state()
+        assert state is not None
+        speeds.append(float(state.twist[0]))
+    assert max(speeds) < 0.101
+    assert min(speeds[45:]) > 0.07
+    assert speeds[-1] == pytest.approx(0.1, abs=1e-3)
+
+
 def test_a_pose_in_another_frame_is_refused_with_both_frames() -> None:
     arm = sense(pose_topic="/pose")
     refusal = arm.take_pose(CHAIN.pose(HOME), "world", 1, 1)

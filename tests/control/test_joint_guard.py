@@ -141,3 +141,14 @@ def test_how_joints_follow_is_still_known_after_a_limit_is_lowered():
     for _ in range(100):
         motion, _ = shaper.shape(twist(x=0.1), rig.state(), 0.0, TICK_NS / 1e9, brake=False)
     np.testing.assert_allclose(motion, 0.0, atol=1e-9)
+
+
+def test_a_lower_speed_leaves_a_turning_joint_the_way_it_needs_to_brake():
+    rig = JointedRig()
+    rig.gain = np.zeros((7, 6))
+    rig.gain[6, 5] = 1.0
+    assert rig.filter.limit({"arm": replace(GUARDED, max_speed_m_s=0.02)}) is None
+    rig.armed()
+    rig.policy = twist(rz=1.0)
+    rig.run(3.0)
+    assert rig.joints[6] == pytest.approx(MIDDLE_RAD + SOFT_RAD, abs=0.002)

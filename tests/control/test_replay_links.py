@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.audit.logged import LogArrays, LoggedTick
-from robot_stack.control.audit.replay_checker import check_log
-from robot_stack.control.audit.replay_links import SAMPLED_M, apart, own_distances
+from robot_stack.control.audit.logged import LoggedTick
+from robot_stack.control.audit.replay_checker import check_apart, check_log
+from robot_stack.control.audit.replay_links import SAMPLED_M, own_distances
 from robot_stack.control.kinematics.body import ArmBody, KeepOut
 from robot_stack.control.kinematics.posed_arm import PosedArm
 from robot_stack.control.safety.clearance import clearances_of
@@ -95,12 +95,33 @@ def test_an_elbow_that_is_driven_at_a_box_is_found():
 
 
 def test_two_arms_that_meet_are_found_and_those_that_were_stopped_are_not():
-    meeting, stopped = (two_logs(watched=watched) for watched in (False, True))
-    assert len(list(meeting)) >= 1
-    assert list(stopped) == []
+    for watched in (False, True):
+        logs, limits = two_logs(watched=watched)
+        found = check_apart(logs["left"], limits["left"], logs["right"], limits["right"])
+        assert bool(found) == (not watched)
+        assert {violation.rule for violation in found} <= {"clearance"}
 
 
-def two_logs(*, watched: bool) -> list[tuple[int, str]]:
+def test_logs_of_other_times_prove_nothing_of_two_arms():
+    logs, limits = two_logs(watched=False)
+    for late_ns in (-3_000_000_000, 3_000_000_000):
+        other = [at(tick, tick.stamp_ns + late_ns) for tick in logs["right"]]
+        assert check_apart(logs["left"], limits["left"], other, limits["right"]) == []
+
+
+def test_arms_that_are_within_their_margin_from_the_first_tick_on_have_not_come_there():
+    logs, limits = two_logs(watched=False)
+    found = check_apart(logs["left"], limits["left"], logs["right"], limits["right"])
+    later = [[tick for tick in logs[arm] if tick.stamp_ns >= found[0].stamp_ns] for arm in ("left", "right")]
+    assert len(check_apart(later[0], limits["left"], later[1], limits["right"])) == len(found) - 1
+
+
+def at(tick: LoggedTick, stamp_ns: int) -> LoggedTick:
+    return replace(tick, decision=replace(tick.decision, command=replace(tick.decision.command, stamp_ns=stamp_ns)))
+
+
+def two_logs(*, watched: bool) -> tuple[dict[str, list[LoggedTick]], dict[str, SafetyLimits]]:
+    """Logs and limits of two arms that are driven towards each other."""
     c = -1.0
     turned = ((c, 0.0, 0.0, 1.1), (0.0, c, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
     bodies: dict[str, ArmBody] = {"left": shipped_body("fr3"), "right": shipped_body("fr3", base_in_cell=turned)}
@@ -115,8 +136,7 @@ def two_logs(*, watched: bool) -> list[tuple[int, str]]:
     for _ in range(300):
         for name, arm in arms.items():
             logs[name] += driven(arm, 1, np.array([0.25, 0, 0, 0, 0, 0]))
-    left, right = (LogArrays.of(logs[name]) for name in ("left", "right"))
-    return list(apart(left, limits["left"], right, limits["right"], 1e-3))
+    return logs, limits
 
 
 def test_a_turn_beyond_its_range_is_found_and_one_that_was_cut_is_not():

@@ -24,9 +24,10 @@ from robot_stack.control.reset import (
     ResetSettings,
     random_start,
 )
+from robot_stack.control.safety.tool_turns import TurnCounter
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
-from tests.control.filter_rig import DOWN, Rig
+from tests.control.filter_rig import DOWN, LIMITS, Rig
 from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
 from tests.examples import examples
 
@@ -35,6 +36,9 @@ pytestmark = pytest.mark.long
 SETTINGS = ResetSettings(clearance_m=0.05, speed_m_s=0.1, rotation_speed_rad_s=0.5)
 STRAIGHT = ResetSettings(clearance_m=0.0, speed_m_s=0.1, rotation_speed_rad_s=0.5)
 FR3 = chain_of("fr3_franka")
+UNCOUNTED = TurnCounter(None)
+"""Where turns are not limited nobody asks for them."""
+WIDE = replace(LIMITS, box_min_m=(-1.0, -1.0, -1.0), box_max_m=(1.0, 1.0, 1.0))
 
 
 def goal_at(x: float, y: float, z: float, yaw: float = 0.0) -> Pose:
@@ -43,10 +47,12 @@ def goal_at(x: float, y: float, z: float, yaw: float = 0.0) -> Pose:
 
 def drive(rig: Rig, goal: Pose, seconds: float = 30.0, settings: ResetSettings = SETTINGS) -> list[Pose] | None:
     """Ticks until the goal is reached; every pose on the way, or None if it never was."""
-    motion = ResetMotion(goal, settings)
+    turns = TurnCounter(rig.limits.yaw_zero_xyzw)
+    motion = ResetMotion(goal, settings, rig.limits, turns)
     rig.armed()
     way = []
     for _ in range(round(seconds * 100)):
+        turns.watch(rig.pose.quaternion_xyzw)
         wanted = motion.twist(rig.state())
         if wanted is None:
             return way
@@ -83,7 +89,7 @@ def test_the_arm_is_above_both_ends_while_it_moves_sideways() -> None:
 @pytest.mark.parametrize("leg", [Leg.CROSS, Leg.DESCEND])
 def test_an_arm_that_an_operator_has_set_down_beside_rises_again(leg: Leg) -> None:
     rig, goal = Rig(), goal_at(0.12, -0.1, 0.04)
-    motion = ResetMotion(goal, SETTINGS)
+    motion = ResetMotion(goal, SETTINGS, rig.limits, UNCOUNTED)
 
     def follow() -> bool:
         wanted = motion.twist(rig.state())
@@ -115,7 +121,7 @@ def test_a_goal_right_below_needs_no_rise() -> None:
 
 def test_the_wish_is_never_faster_than_asked() -> None:
     rig = Rig()
-    motion = ResetMotion(goal_at(0.15, 0.15, 0.05, 2.0), SETTINGS)
+    motion = ResetMotion(goal_at(0.15, 0.15, 0.05, 2.0), SETTINGS, rig.limits, UNCOUNTED)
     rig.armed()
     for _ in range(500):
         wanted = motion.twist(rig.state())
@@ -138,8 +144,8 @@ def test_a_goal_outside_the_box_is_never_reached_and_the_box_is_never_left() -> 
 @given(st.integers(0, 2**31), st.floats(0, 0.3), st.floats(0, 2))
 def test_a_random_start_is_within_its_range_and_belongs_to_its_seed(seed, width, yaw_rad) -> None:
     goal = goal_at(0.0, 0.1, 0.2, 0.3)
-    drawn = random_start(goal, np.random.default_rng(seed), np.full(3, width), yaw_rad)
-    again = random_start(goal, np.random.default_rng(seed), np.full(3, width), yaw_rad)
+    drawn = random_start(goal, np.random.default_rng(seed), np.full(3, width), yaw_rad, WIDE)
+    again = random_start(goal, np.random.default_rng(seed), np.full(3, width), yaw_rad, WIDE)
     assert np.array_equal(drawn.position_m, again.position_m)
     assert (np.abs(drawn.position_m - goal.position_m) <= width / 2).all()
     turn = (drawn.rotation * goal.rotation.inv()).as_rotvec()
@@ -147,9 +153,47 @@ def test_a_random_start_is_within_its_range_and_belongs_to_its_seed(seed, width,
     assert abs(turn[2]) <= yaw_rad / 2 + 1e-9
 
 
+def test_under_the_ceiling_of_the_box_it_rises_by_what_is_left_and_arrives() -> None:
+    rig, goal = Rig(), goal_at(0.1, 0.0, 0.05)
+    rig.pose = Pose.from_rotation(np.array([0.0, 0.0, 0.28]), DOWN)
+    assert drive(rig, goal) is not None
+    rig = Rig()
+    assert drive(rig, goal_at(0.1, 0.0, 0.28)) is not None
+
+
+@pytest.mark.parametrize(("turned_rad", "goal_rad"), [(3.0, 0.0), (3.0, -0.5), (-2.9, 0.9), (3.3, 0.0), (-1.0, 1.5)])
+def test_a_start_is_reached_by_the_longer_turn_where_the_shorter_ends_beyond_the_range(turned_rad, goal_rad) -> None:
+    zero_xyzw = tuple(DOWN.as_quat().tolist())
+    rig = Rig(replace(LIMITS, yaw_range_rad=3.5, yaw_zero_xyzw=zero_xyzw))
+    turns = TurnCounter(zero_xyzw)
+    for share in np.linspace(0.0, 1.0, 10):
+        rig.pose = Pose.from_rotation(rig.pose.position_m, DOWN * Rotation.from_euler("z", share * turned_rad))
+        rig.tick()
+        turns.watch(rig.pose.quaternion_xyzw)
+    goal = Pose.from_rotation(rig.pose.position_m, DOWN * Rotation.from_euler("z", goal_rad))
+    motion = ResetMotion(goal, SETTINGS, rig.limits, turns)
+    rig.armed()
+    for _ in range(1500):
+        wanted = motion.twist(rig.state())
+        if wanted is None:
+            break
+        rig.policy = wanted
+        rig.tick()
+        turns.watch(rig.pose.quaternion_xyzw)
+    assert turns.turn_rad == pytest.approx(goal_rad, abs=ARRIVED_RAD)
+    assert (rig.pose.rotation * goal.rotation.inv()).magnitude() < ARRIVED_RAD
+
+
+@given(st.integers(0, 2**31))
+def test_a_random_start_is_within_the_box(seed: int) -> None:
+    drawn = random_start(goal_at(0.19, 0.0, 0.01), np.random.default_rng(seed), np.full(3, 0.1), 0.0, LIMITS)
+    assert (drawn.position_m >= LIMITS.box_min_m).all()
+    assert (drawn.position_m <= LIMITS.box_max_m).all()
+
+
 def test_no_range_is_the_taught_pose_itself() -> None:
     goal = goal_at(0.0, 0.1, 0.2)
-    drawn = random_start(goal, np.random.default_rng(0), np.zeros(3), 0.0)
+    drawn = random_start(goal, np.random.default_rng(0), np.zeros(3), 0.0, WIDE)
     assert drawn.position_m == pytest.approx(goal.position_m)
 
 
@@ -197,7 +241,7 @@ def test_six_joints_go_back_along_their_line(off: np.ndarray) -> None:
 @given(st.lists(st.floats(-0.3, 0.3), min_size=7, max_size=7).map(np.array))
 def test_seven_joints_bring_the_hand_there_and_the_elbow_stays_near(off: np.ndarray) -> None:
     taught = FR3.pose(HOME)
-    way = joint_way("fr3_franka", HOME + off, HOME, motions=[ResetMotion(taught, STRAIGHT)])
+    way = joint_way("fr3_franka", HOME + off, HOME, motions=[ResetMotion(taught, STRAIGHT, WIDE, UNCOUNTED)])
     assert way is not None
     end = FR3.pose(way[-1]).relative_to(taught)
     assert np.linalg.norm(end.position_m) < ARRIVED_M
@@ -220,14 +264,14 @@ def test_a_chain_of_motions_is_done_when_its_last_is_and_an_empty_one_at_once() 
     rig = Rig()
     here = rig.state()
     assert Chained([]).twist(here) is None
-    away = ResetMotion(goal_at(0.1, 0.0, 0.15), SETTINGS)
-    chained = Chained([ResetMotion(rig.pose, STRAIGHT), away])
+    away = ResetMotion(goal_at(0.1, 0.0, 0.15), SETTINGS, rig.limits, UNCOUNTED)
+    chained = Chained([ResetMotion(rig.pose, STRAIGHT, rig.limits, UNCOUNTED), away])
     assert chained.twist(here) == pytest.approx(away.twist(here))
 
 
 def test_an_arm_that_somebody_moves_away_again_has_not_arrived() -> None:
     rig = Rig()
-    way = Chained([ResetMotion(rig.pose, STRAIGHT)])
+    way = Chained([ResetMotion(rig.pose, STRAIGHT, rig.limits, UNCOUNTED)])
     assert way.twist(rig.state()) is None
     moved = replace(rig.state(), T_base_tcp=goal_at(0.1, 0.0, 0.15))
     assert way.twist(moved) is not None

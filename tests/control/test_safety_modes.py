@@ -394,6 +394,48 @@ def test_retract_backs_out_of_a_hard_contact_only_if_configured_and_not_for_long
     assert rig.filter.mode is Mode.HOLD
 
 
+def silence_robot(rig: Rig) -> None:
+    rig.robot_alive = False
+    rig.run(LIMITS.state_timeout_s)
+
+
+def remember_fault(rig: Rig) -> None:
+    rig.fault = Fault(kind=FaultKind.PROTECTIVE_STOP, text="protective stop")
+    rig.tick()
+    rig.fault = None
+
+
+def silence_teleop(rig: Rig) -> None:
+    rig.hand = None
+    rig.run(0.06)
+
+
+@pytest.mark.parametrize(
+    "want_standstill",
+    [
+        lambda rig: rig.filter.obey_key_stops(("hold",), "page"),
+        lambda rig: rig.filter.hold(ASKED),
+        silence_robot,
+        remember_fault,
+        silence_teleop,
+    ],
+)
+def test_whatever_else_wants_the_arm_to_stand_ends_its_backing_out(want_standstill):
+    rig = Rig(replace(LIMITS, retract_m_s=0.02), teleop_silence_s=0.05)
+    rig.hand = np.zeros(6)
+    rig.tick()
+    rig.armed()
+    rig.policy = PUSH
+    rig.run(0.3)
+    rig.wrench = np.array([-40.0, 0, 0, 0, 0, 0])
+    assert rig.run(0.2)[-1].command.twist[0] == pytest.approx(-0.02)
+    reason = rig.filter.reason
+    want_standstill(rig)
+    rig.run(0.03)
+    assert not rig.run(0.1)[-1].command.twist.any()
+    assert rig.filter.reason == reason
+
+
 def test_arming_anew_forgives_no_deadman_that_a_hold_has_voided():
     rig = Rig(teleop_silence_s=0.5)
     rig.hand = np.zeros(6)

@@ -169,7 +169,7 @@ def test_row_6_sigterm_ends_the_stack_with_a_zero_at_the_robot(tmp_path: Path, r
         sink.until(lambda: not np.any(sink.log.applied[-1].twist), "a zero at the motors", 1.0)
         assert sink.log.applied[-1].stamp_ns > zero_ns
     (log,) = commands.glob("*/*.jsonl.gz")
-    assert check_log.run(log) == 0
+    assert check_log.run([log]) == 0
     assert "killing it" not in (tmp_path / "up.log").read_text()
 
 

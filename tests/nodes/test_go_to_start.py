@@ -9,11 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.task import StartConfig
+from robot_stack.control.safety.seal import WireKey
+from robot_stack.control.safety.tool_turns import TurnCounter
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
@@ -41,6 +44,7 @@ class Link:
             joint_speeds_rad_s=np.zeros(7),
             gripper=0.5,
         )
+        self.turns = {arm: TurnCounter(None)}
         self.states, self.mode = {arm: state}, (mode, HELD if mode is Mode.HOLD else None)
 
     @contextmanager
@@ -86,6 +90,29 @@ def test_a_hold_that_nobody_ends_is_named(run: ResolvedRun) -> None:
 
     with pytest.raises(RobotError, match=r"mode HOLD: .*policy silent for 160 ms"):
         go_to_start(Link(Mode.HOLD, "fr3"), run, 1, time.monotonic() + 0.2, lambda _: None)
+
+
+def test_the_turns_of_a_tool_are_counted_from_state_to_state(run: ResolvedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    import rclpy
+
+    from robot_stack.nodes import topics
+    from robot_stack.nodes.actor.cell_link import CellLink
+    from robot_stack.nodes.conversion import state_to_msg
+
+    monkeypatch.setenv("ROS_DOMAIN_ID", "80")
+    rclpy.init()
+    try:
+        link = CellLink(run, "cell", WireKey(b"k" * 32))
+        state = Link(Mode.POLICY, "fr3").states["fr3"]
+        home = Rotation.from_quat(state.T_base_tcp.quaternion_xyzw)
+        for turn_rad in np.linspace(0.0, 4.0, 9):
+            pose = Pose.from_rotation(PLACE, home * Rotation.from_euler("z", turn_rad))
+            msg = state_to_msg(replace(state, T_base_tcp=pose, stamp_ns=time.monotonic_ns()))
+            link._on_state("fr3", link.sealer.seal(topics.state("fr3"), msg))
+        assert link.turns["fr3"].turn_rad == pytest.approx(4.0, abs=0.02)
+        link.destroy_node()
+    finally:
+        rclpy.try_shutdown()
 
 
 def test_who_runs_episodes_is_not_killed_while_it_waits_for_a_safety_process_that_is_gone() -> None:

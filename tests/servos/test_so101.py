@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,16 @@ def test_the_gripper_goes_where_it_is_wished(rig: Rig):
         for _ in range(15):
             rig.tick(np.zeros(6), opening)
         assert rig.bus.servos[6].position == ticks
+
+
+def test_a_halt_before_the_gripper_moves_stops_it_once_it_does(rig: Rig, monkeypatch: pytest.MonkeyPatch):
+    assert rig.arm.gripper is not None
+    wanted: list[int] = []
+    monkeypatch.setattr(rig.arm.gripper, "_bus", SimpleNamespace(want=lambda goals: wanted.extend(goals.values())))
+    rig.arm.gripper.follow(0.0)
+    for moving_at in (None, None, 0.9, 0.9):
+        rig.arm.gripper.halt(moving_at)
+    assert wanted == [800, 2960]
 
 
 def test_a_goal_that_is_not_finite_is_a_fault_and_is_never_sent(rig: Rig, monkeypatch: pytest.MonkeyPatch):

@@ -17,6 +17,7 @@ from robot_stack.control.safety.limits import JointLimit
 from robot_stack.types.errors import StoreError
 from robot_stack.workcell.command_log import CommandLog, read_log
 from tests.control.filter_rig import LIMITS, Rig, twist
+from tests.control.test_replay_links import two_logs
 
 ROOT = Path(__file__).parents[2]
 JOINTED = replace(LIMITS, joints=(JointLimit(name="a", min_rad=-9.0, max_rad=9.0, max_speed_rad_s=9.0),) * 7)
@@ -76,7 +77,7 @@ def test_a_safe_log_passes_and_says_what_is_in_it(tmp_path: Path, capsys: pytest
     said = capsys.readouterr().out
     assert "decisions: 100\n" in said
     assert "violations: 0\n" in said
-    assert check_log.run(tmp_path / "log.jsonl.gz", as_json=True) == 0
+    assert check_log.run([tmp_path / "log.jsonl.gz"], as_json=True) == 0
     figures = json.loads(capsys.readouterr().out)
     assert (figures["violations"], figures["modes"]["POLICY"], figures["late_or_missing_decisions"]) == (0, 65, 0)
 
@@ -87,6 +88,30 @@ def test_an_unsafe_log_fails_with_the_rule_and_the_time(tmp_path: Path, capsys: 
     said = capsys.readouterr().out
     assert "applied: motors got" in said
     assert "and " in said  # more than are shown
+
+
+@pytest.mark.long
+def test_logs_of_two_arms_are_judged_against_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs, limits = two_logs(watched=False)
+    files = []
+    for arm, ticks in logs.items():
+        files.append(tmp_path / f"{arm}.jsonl.gz")
+        log = CommandLog(files[-1], arm=arm, run="r")
+        log.limits(limits[arm], 1)
+        for tick in ticks:
+            assert tick.state is not None
+            log.state(replace(tick.state, stamp_ns=tick.stamp_ns))
+            log.decision(tick.decision)
+        log.close()
+    main.main(["check-log", str(files[0])])
+    said = capsys.readouterr().out
+    assert "clearance" not in said
+    assert "beside" not in said
+    assert main.main(["check-log", *map(str, files)]) == 1
+    said = capsys.readouterr().out
+    assert "clearance: left and right: arms are" in said
+    assert "clearance: right and left: arms are" in said
+    assert "seconds beside: {'right': 3.0}" in said
 
 
 def test_each_span_is_judged_by_the_limits_that_were_in_force(tmp_path: Path) -> None:

@@ -12,10 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.control.audit.logged import LogArrays, LoggedTick
+from robot_stack.control.audit.replay_links import apart
 from robot_stack.control.audit.replay_rules import RULES, ZERO, Violation, finite
 from robot_stack.control.safety.limits import SafetyLimits
 
-__all__ = ["AppliedTwist", "LoggedTick", "Violation", "check_applied", "check_log", "check_stopped", "safe_after_s"]
+__all__ = [
+    "AppliedTwist",
+    "LoggedTick",
+    "Violation",
+    "check_apart",
+    "check_applied",
+    "check_log",
+    "check_stopped",
+    "safe_after_s",
+]
 
 CLOCK_NS = 1_000_000
 """Two processes on one clock: a message is never applied before it was made, up to this."""
@@ -44,6 +54,29 @@ def check_log(ticks: Sequence[LoggedTick], limits: SafetyLimits, *, slack: float
         log = LogArrays.of(ticks)
         broken = [violation for rule in RULES for violation in rule(log, limits, slack)]
     return sorted(broken, key=lambda violation: violation.index)
+
+
+def check_apart(
+    ticks: Sequence[LoggedTick],
+    limits: SafetyLimits,
+    others: Sequence[LoggedTick],
+    other_limits: SafetyLimits,
+    *,
+    slack: float = 1e-3,
+) -> list[Violation]:
+    """Return a violation of one arm's log for each time at which it came inside the margin of another arm.
+
+    Args:
+        ticks: Of the arm, in the order they were decided.
+        limits: What it was allowed.
+        others: Of another arm of the cell, on the same clock.
+        other_limits: What that was allowed.
+        slack: In metres.
+    """
+    if not ticks or not others or any(finite(ticks)) or any(finite(others)):
+        return []
+    near = apart(LogArrays.of(ticks), limits, LogArrays.of(others), other_limits, slack)
+    return [Violation(index=index, stamp_ns=ticks[index].stamp_ns, rule="clearance", text=text) for index, text in near]
 
 
 def check_stopped(ticks: Sequence[LoggedTick], fault_ns: int, bound_s: float) -> list[Violation]:

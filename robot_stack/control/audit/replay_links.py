@@ -82,6 +82,8 @@ def apart(
 ) -> Iterator[tuple[int, str]]:
     """Yield ticks of the first arm's log at which it has come inside the margin of the other arm.
 
+    Ticks at which the other log has none, or no young one, prove nothing and are left out.
+
     Args:
         one: Log of one arm.
         one_limits: Limits of that arm.
@@ -92,11 +94,15 @@ def apart(
     mine, theirs = one_limits.body, other_limits.body
     if mine is None or theirs is None or not len(one.stated) or not len(other.stated):
         return
-    stamps = other.stamp_ns[other.stated]
-    newest = np.maximum(np.searchsorted(stamps, one.stamp_ns[one.stated], side="right") - 1, 0)
-    was_near = False
-    for first in range(0, len(one.stated), CHUNK):
-        rows = np.arange(first, min(first + CHUNK, len(one.stated)))
+    if one.joints_rad.shape[1] != len(mine.axes) or other.joints_rad.shape[1] != len(theirs.axes):
+        return
+    stamps, mine_ns = other.stamp_ns[other.stated], one.stamp_ns[one.stated]
+    newest = np.maximum(np.searchsorted(stamps, mine_ns, side="right") - 1, 0)
+    age_ns = mine_ns - stamps[newest]
+    judged = np.flatnonzero((age_ns >= 0) & (age_ns <= other_limits.state_timeout_s * 1e9))
+    was_near = True
+    for first in range(0, len(judged), CHUNK):
+        rows = judged[first : first + CHUNK]
         here = _points(mine, one.joints_rad[rows])[:, [c.link > 0 for c in mine.capsules]]
         there = _points(theirs, other.joints_rad[newest[rows]])
         radii = np.array([c.radius_m for c in mine.capsules if c.link > 0])

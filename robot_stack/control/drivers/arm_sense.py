@@ -25,6 +25,10 @@ DISAGREE_RAD = 0.1
 """Driver's pose and own kinematics may differ by this: they are not of the same instant."""
 LEAST_S = 5e-4
 """Over a shorter time no speed is found by differences."""
+HASTY = 0.5
+"""A pose that comes within this share of the usual interval came behind a late one."""
+ADAPTING = 1.1
+"""With each pose the usual interval moves by this factor towards the newest, so that one pause hardly counts."""
 SMOOTHING = 0.5
 """Share of a new difference in a speed that is found by differences."""
 GRIPPER_STANDS_PER_S = 0.05
@@ -207,6 +211,8 @@ class ArmSense:
         self._pose: Pose | None = None
         self._pose_stamp_ns = 0
         self._pose_ns = 0
+        self._from: tuple[Pose, int, int] | None = None
+        self._usual_s = LEAST_S
         self._twist = np.zeros(6)
         self._wrench = np.zeros(6)
         self._wrench_stamp_ns = 0
@@ -228,12 +234,26 @@ class ArmSense:
         if jumped is not None:
             return jumped
         if self._pose is not None:
-            elapsed_s = elapsed(self._pose_stamp_ns, stamp_ns, self._pose_ns, now_ns)
-            if elapsed_s > 0.0:
-                twist = twist_between(self._pose, pose, elapsed_s)
-                self._twist = SMOOTHING * twist + (1.0 - SMOOTHING) * self._twist
+            self._twist = self._differences(self._pose, pose, stamp_ns, now_ns)
         self._pose, self._pose_stamp_ns, self._pose_ns = pose, stamp_ns, now_ns
         return None
+
+    def _differences(self, last: Pose, pose: Pose, stamp_ns: int, now_ns: int) -> np.ndarray:
+        """Return the twist with a new difference mixed in, shape (6,), tcp frame.
+
+        Without stamps, the pose behind a late one seems to follow at once: then the difference is to an older one.
+        """
+        interval_s = elapsed(self._pose_stamp_ns, stamp_ns, self._pose_ns, now_ns)
+        if interval_s >= max(LEAST_S, HASTY * self._usual_s):
+            self._from = last, self._pose_stamp_ns, self._pose_ns
+        self._usual_s *= ADAPTING if interval_s > self._usual_s else 1.0 / ADAPTING
+        if self._from is None:
+            return self._twist
+        before, before_stamp_ns, before_ns = self._from
+        elapsed_s = elapsed(before_stamp_ns, stamp_ns, before_ns, now_ns)
+        if elapsed_s < LEAST_S:
+            return self._twist
+        return np.asarray(SMOOTHING * twist_between(before, pose, elapsed_s) + (1.0 - SMOOTHING) * self._twist)
 
     def _jump(self, pose: Pose, stamp_ns: int, now_ns: int) -> Fault | None:
         """Return the fault of a pose that the TCP cannot have come to since the newest one, or None."""

@@ -53,6 +53,8 @@ class Arbiter:
         self.mode = Mode.DISARMED
         self.reason: Refusal | None = None
         """Why it holds or is stopped."""
+        self.backs_out = False
+        """Whether a HOLD is of a hard contact alone: an arm may back out of it until anything else asks for a HOLD."""
         self.states: dict[str, RobotState | None] = dict.fromkeys(hands)
         """Newest state of each arm."""
         self.counters: Counter[str] = Counter()
@@ -116,11 +118,13 @@ class Arbiter:
         if self.mode in MOVING_MODES:
             self.mode, self.reason = Mode.READY, None
 
-    def hold(self, reason: Refusal, *, waiting_for_policy: bool = False) -> None:
+    def hold(self, reason: Refusal, *, waiting_for_policy: bool = False, backs_out: bool = False) -> None:
         """Stand still until an operator resumes; do nothing while disarmed, stopped or already holding.
 
-        A HOLD that only waits for the policy, and ends by itself or by a deadman, gives way to any other.
+        A HOLD that only waits for the policy, and ends by itself or by a deadman, gives way to any other. Whatever asks
+        for a second one ends the backing out of the first.
         """
+        self.backs_out = backs_out
         gives_way = self.mode is Mode.HOLD and self._waiting_for_policy and not waiting_for_policy
         if gives_way or self.mode in (Mode.READY, *MOVING_MODES):
             self._let_go()

@@ -131,7 +131,15 @@ class ArmFilter:
         return _HardContact(Refusal(kind=kind, text=f"{refused}; free the arm"), Refusal(kind=kind, text=held))
 
     def decide(
-        self, intent: Intent, state: RobotState | None, *, mode: Mode, reason: Refusal | None, now_ns: int, dt_s: float
+        self,
+        intent: Intent,
+        state: RobotState | None,
+        *,
+        mode: Mode,
+        reason: Refusal | None,
+        backs_out: bool,
+        now_ns: int,
+        dt_s: float,
     ) -> Decision:
         """Return the decision of this tick.
 
@@ -140,6 +148,7 @@ class ArmFilter:
             state: Newest state of the arm.
             mode: Of the cell after this tick.
             reason: Of a HOLD or STOP.
+            backs_out: Whether a HOLD is of nothing but a hard contact.
             now_ns: Now.
             dt_s: Seconds to move the velocity by.
         """
@@ -147,7 +156,7 @@ class ArmFilter:
         age_s = 0.0 if state is None else min(max(0.0, (now_ns - state.stamp_ns) / 1e9), self._limits.state_timeout_s)
         holding = intent.source is Source.HOLD
         if holding:
-            wanted = self._retract(state, mode, now_ns)
+            wanted = self._retract(state, backs_out=backs_out and mode is Mode.HOLD, now_ns=now_ns)
         brake = holding or intent.source is Source.IDLE
         twist, clamped = self._motion.shape(wanted, state, age_s, dt_s, brake=brake)
         if holding:
@@ -174,10 +183,10 @@ class ArmFilter:
         share = max(0.0, since_ns / self._blend_ns)
         return np.asarray((1.0 - share) * self._blend_from + share * intent.twist)
 
-    def _retract(self, state: RobotState | None, mode: Mode, now_ns: int) -> np.ndarray:
+    def _retract(self, state: RobotState | None, *, backs_out: bool, now_ns: int) -> np.ndarray:
         """Return zeros; or, shortly after a hard force and if configured, the twist that backs out along the force."""
         force = 0.0 if state is None else norm(state.wrench[:3])
-        away = self._limits.retract_m_s > 0.0 and mode is Mode.HOLD and now_ns < self._retract_until_ns
-        if state is None or not away or force <= self._limits.soft_force_n or state.fault:
+        away = self._limits.retract_m_s > 0.0 and backs_out and now_ns < self._retract_until_ns
+        if state is None or not away or force <= self._limits.soft_force_n:
             return np.zeros(6)
         return np.concatenate([state.wrench[:3] / force * self._limits.retract_m_s, np.zeros(3)])

@@ -259,7 +259,15 @@ class SafetyFilter:
         self._watch(now_ns)
         intents, mode, reason = arbiter.intents(now_ns), self.mode, self.reason
         decisions = {
-            name: arm.decide(intents[name], arbiter.states[name], mode=mode, reason=reason, now_ns=now_ns, dt_s=dt_s)
+            name: arm.decide(
+                intents[name],
+                arbiter.states[name],
+                mode=mode,
+                reason=reason,
+                backs_out=arbiter.backs_out,
+                now_ns=now_ns,
+                dt_s=dt_s,
+            )
             for name, arm in self._arms.items()
         }
         self._follow(decisions, now_ns)
@@ -340,15 +348,16 @@ class SafetyFilter:
     def _watch(self, now_ns: int) -> None:
         """Hold for what the arbiter does not know: force, joints, tracking, stop buttons, the operator and the device.
 
-        A hard contact of one arm holds all; the arm that has it backs out, if configured.
+        A hard contact of one arm holds all; the arm that has it backs out, if configured and if nothing else holds.
         """
-        if self.mode not in (Mode.READY, *MOVING_MODES):
+        if self.mode in (Mode.READY, *MOVING_MODES):
+            for name, arm in self._arms.items():
+                hit = arm.hit(self._arbiter.states[name], now_ns)
+                if hit:
+                    text = self._arbiter.called(name) + hit.text
+                    self._arbiter.hold(replace(hit, text=text), backs_out=True)
+        elif not self._arbiter.backs_out:
             return
-        for name, arm in self._arms.items():
-            state = self._arbiter.states[name]
-            hit = arm.hit(state, now_ns)
-            if hit:
-                self.hold(replace(hit, text=self._arbiter.called(name) + hit.text))
         unfit = (
             self._of_arms(ArmFilter.joint_beyond)
             or self._stop_inputs.silent(now_ns)

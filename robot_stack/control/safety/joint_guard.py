@@ -35,7 +35,7 @@ class JointGuard:
         middle = self._hard.mean(axis=1, keepdims=True)
         self._soft = middle + limits.joint_range_share * (self._hard - middle)
         self._max_speed = np.array([joint.max_speed_rad_s for joint in limits.joints])
-        self._approach_s = limits.approach_s
+        self._approach_s = max(limits.approach_s, limits.tilt_approach_s)
 
     def watch(self, state: RobotState) -> None:
         """Learn how the joints follow a twist from a state whose joints are finite and of the right number."""

@@ -50,9 +50,26 @@ class TurnCounter:
         if size < UPSIDE_DOWN:
             self.by_tilt = (0.0, 0.0)
             return
-        turn = 2.0 * math.atan2(z, w)
-        self.turn_rad = turn + TURN_RAD * round((self.turn_rad - turn) / TURN_RAD)
+        self.turn_rad = self._nearest(2.0 * math.atan2(z, w))
         self.by_tilt = ((x * z - w * y) / size, (w * x + y * z) / size)
+
+    def way_to(self, quaternion_xyzw: np.ndarray, range_rad: float) -> float:
+        """Return the turn left to an orientation of the tool, in rad: the shorter way if it ends inside.
+
+        Args:
+            quaternion_xyzw: Orientation in the base, not turned over.
+            range_rad: Largest turn to either side.
+        """
+        zero = quaternion_xyzw if self._zero is None else self._zero
+        _, _, z, w = _since(zero.tolist(), quaternion_xyzw.tolist())
+        there = self._nearest(2.0 * math.atan2(z, w))
+        round_about = there - math.copysign(TURN_RAD, there)
+        ends = round_about if abs(there) > range_rad >= abs(round_about) else there
+        return ends - self.turn_rad
+
+    def _nearest(self, turn_rad: float) -> float:
+        """Return the turn, whole ones added, that is nearest to where the tool is."""
+        return turn_rad + TURN_RAD * round((self.turn_rad - turn_rad) / TURN_RAD)
 
 
 def inside_turn(

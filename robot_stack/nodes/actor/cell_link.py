@@ -19,6 +19,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.executed import ExecutedAccumulator
 from robot_stack.control.safety.admission import OLDEST_VERDICT_S, FaultRecord, KeyAdmission, OnceAdmission
 from robot_stack.control.safety.seal import WireKey
+from robot_stack.control.safety.tool_turns import TurnCounter
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
@@ -40,6 +41,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.finding import Level
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
+from robot_stack.workcell.build_safety import limits_of
 
 OLDEST_LABEL_S = 1.0
 """As many labels as wait to be heard; one of a replayed bag would be recorded as what the arm does now."""
@@ -65,6 +67,8 @@ class CellLink(StackNode):
         self.reset_done: tuple[int, str] = (0, "")
         self.truth: bool | None = None
         self.states: dict[str, RobotState] = {}
+        self.turns = {arm: TurnCounter(limits.yaw_zero_xyzw) for arm, limits in limits_of(run).items()}
+        """Of each arm's tool about its own axis, counted as the safety process does."""
         self.figures: Callable[[], Mapping[str, object]] = dict
         """How the one who acts is doing, for /diagnostics."""
         self._faults = {arm: FaultRecord() for arm in arms}
@@ -157,6 +161,7 @@ class CellLink(StackNode):
             self.sync.offer_state(state, time.monotonic_ns())
             self.stamps_ns[topics.state(arm)] = state.stamp_ns
             self.states[arm] = state
+            self.turns[arm].watch(state.T_base_tcp.quaternion_xyzw)
             self._changed.notify_all()
 
     def _on_fault(self, arm: str, msg: DiagnosticArray) -> None:

@@ -13,6 +13,8 @@ import numpy as np
 
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.control.reset import Chained, JointResetMotion, Motion, ResetMotion, ResetSettings, random_start
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.tool_turns import TurnCounter
 from robot_stack.nodes.actor.cell_link import CellLink
 from robot_stack.nodes.conversion import header_of
 from robot_stack.nodes.episode_status import ResetRequest
@@ -20,6 +22,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
 from robot_stack.workcell.build_arm import build_chain
+from robot_stack.workcell.build_safety import limits_of
 
 PERIOD_S = 0.05
 
@@ -40,7 +43,8 @@ def go_to_start(
         RobotError: If the way ends in a STOP, or a start is not reached in time.
     """
     rng = np.random.default_rng(seed)
-    ways = {name: _way(arm, rng) for name, arm in run.arms.items()}
+    limits = limits_of(run)
+    ways = {name: _way(arm, rng, limits[name], link.turns[name]) for name, arm in run.arms.items()}
     while True:
         with link.locked():
             states, (mode, reason) = dict(link.states), link.mode
@@ -60,23 +64,23 @@ def go_to_start(
         time.sleep(PERIOD_S)
 
 
-def _way(arm: RunArm, rng: np.random.Generator) -> Motion:
+def _way(arm: RunArm, rng: np.random.Generator, limits: SafetyLimits, turns: TurnCounter) -> Motion:
     """Build the motion of one arm to its start, an empty one for an arm that has no start."""
     start = arm.start
     if start is None:
         return Chained([])
     taught = arm.poses[start.pose]
     at = Pose(position_m=np.array(taught.position_m), quaternion_xyzw=np.array(taught.quaternion_xyzw))
-    goal = random_start(at, rng, np.array(start.range_m), start.yaw_rad)
+    goal = random_start(at, rng, np.array(start.range_m), start.yaw_rad, limits)
     settings = ResetSettings(
         clearance_m=start.clearance_m, speed_m_s=start.speed_m_s, rotation_speed_rad_s=start.rotation_speed_rad_s
     )
     if start.path == "over":
-        return ResetMotion(goal, settings)
+        return ResetMotion(goal, settings, limits, turns)
     chain = build_chain(arm.robot)
     assert chain is not None  # checked with the configuration
     joints = JointResetMotion(np.array(taught.joints_rad), chain, settings)
-    return Chained([joints, ResetMotion(goal, replace(settings, clearance_m=0.0))])
+    return Chained([joints, ResetMotion(goal, replace(settings, clearance_m=0.0), limits, turns)])
 
 
 Await = Callable[[Callable[[], bool], float, Callable[[], str]], None]

@@ -7,6 +7,7 @@ hold it with torque.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -23,6 +24,7 @@ from robot_stack.control.drivers.feetech import (
     chosen,
     goals_of,
 )
+from robot_stack.control.drivers.gripper_way import CHANGED, GripperWay
 from robot_stack.control.drivers.handshake import Pace
 from robot_stack.control.drivers.joint_trajectory import JointTrajectoryCore
 from robot_stack.control.kinematics.chain import Chain
@@ -172,19 +174,22 @@ class ServoGripperFace:
 
     def __init__(self, bus: ServoBus, joint: str, servo: ServoCalibration) -> None:
         self._bus, self._joint, self._servo = bus, joint, servo
-
-        self._followed = False
+        self._way = GripperWay()
+        self._sent: float | None = None
 
     def follow(self, opening: float) -> None:
         """Send the newest wanted opening, in [0, 1]."""
-        self._followed = True
+        if self._sent is None or abs(opening - self._sent) >= CHANGED:
+            self._way.begin(time.monotonic_ns())
+            self._sent = opening
         self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * opening)})
 
     def halt(self, moving_at: float | None) -> None:
         """Send once the opening that is measured while the gripper moves, so that it stays there."""
-        if self._followed and moving_at is not None:
-            self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * moving_at)})
-        self._followed = False
+        at = self._way.stop_at(moving_at, time.monotonic_ns())
+        if at is not None:
+            self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * at)})
+        self._sent = None
 
 
 class LeaderPort:

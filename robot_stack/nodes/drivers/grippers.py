@@ -16,12 +16,9 @@ from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from robot_stack.config.driver_parts import ActionGripper, CommandsGripper, Gripper, TrajectoryGripper
+from robot_stack.control.drivers.gripper_way import CHANGED, GripperWay
 from robot_stack.nodes.drivers.messages import duration_of, numbers_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
-
-CHANGED = 0.01
-"""Wanted openings closer than this are the same."""
-
 
 REFUSED_S = 0.5
 """A goal that the server refused is sent again after this long, while it is still wanted."""
@@ -35,7 +32,11 @@ class Mover(Protocol):
         ...
 
     def stop(self, position: float | None) -> None:
-        """End the last motion where it is; `position` is measured while the joint moves, None while it stands."""
+        """End the last motion where it is, told once per tick while nothing may move.
+
+        Args:
+            position: Measured while the joint moves; None while it stands.
+        """
         ...
 
     @property
@@ -66,16 +67,19 @@ class PositionMover:
 
     def __init__(self, publish: Callable[[float], None]) -> None:
         self._publish = publish
+        self._way = GripperWay()
 
     def move(self, position: float) -> bool:
         """Publish the position; always True."""
+        self._way.begin(time.monotonic_ns())
         self._publish(position)
         return True
 
     def stop(self, position: float | None) -> None:
-        """Publish where the joint is while it moves; a joint that stands goes on squeezing what it holds."""
-        if position is not None:
-            self._publish(position)
+        """Publish once where the joint is while it moves; a joint that stands goes on squeezing what it holds."""
+        at = self._way.stop_at(position, time.monotonic_ns())
+        if at is not None:
+            self._publish(at)
 
 
 class ActionMover:
@@ -165,8 +169,7 @@ class GripperFace:
 
     def halt(self, moving_at: float | None) -> None:
         """Stop a gripper that is still on its way, and forget what was sent; see `Grips`."""
-        if self._sent is not None:
-            self._mover.stop(None if moving_at is None else self._position(moving_at))
+        self._mover.stop(None if moving_at is None else self._position(moving_at))
         self._sent, self._again_ns = None, 0
 
     def _position(self, opening: float) -> float:

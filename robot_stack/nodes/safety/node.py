@@ -133,6 +133,7 @@ class SafetyNode(StackNode):
         self._filter.hold(ending)
         for output in self._outputs.values():
             output.stand_still(self._filter.mode)
+        self._keep_stop()
         self._latch.wait()
         self._say_mode()
 
@@ -334,17 +335,20 @@ class SafetyNode(StackNode):
         now = (self._filter.mode, self._filter.reason)
         if now == self._said:
             return
-        if now[0] is Mode.STOP:
-            if not self._latch.kept:
-                self._latch.keep(str(now[1]))
-            if not self._latch.settled():
-                return
+        self._keep_stop()
+        if now[0] is Mode.STOP and not self._latch.settled():
+            return
         was, self._said, self._since = self._said, now, time.strftime("%H:%M:%S")
         self._modes.say(self._banner())
         if was is None or (was[0] is Mode.STOP) != (now[0] is Mode.STOP):
             self._estops.publish(Bool(data=now[0] is Mode.STOP))
         self.get_logger().info(f"{was[0] if was else 'start'} -> {self._banner()}")
         self.publish_diagnostics()
+
+    def _keep_stop(self) -> None:
+        """Begin to write a STOP to its file, unless that has begun."""
+        if self._filter.mode is Mode.STOP and not self._latch.kept:
+            self._latch.keep(str(self._filter.reason))
 
     def _banner(self) -> str:
         mode, reason = self._filter.mode, self._filter.reason
