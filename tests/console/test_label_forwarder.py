@@ -113,7 +113,10 @@ def test_a_refusal_that_is_not_of_the_verdict_keeps_it_until_the_learner_takes_i
     until(lambda: state(cell) == "", "the end of the wait")
     with cell.desk.locked():
         cell.desk.join("page", time.monotonic_ns())
-        cell.desk.obey("page", Say(episode=EPISODE, verdict=Verdict.SUCCESS), time.monotonic_ns(), time.time())
+        said = Say(episode=EPISODE, verdict=Verdict.SUCCESS)
+        left = cell.desk.obey("page", said, time.monotonic_ns(), time.time())
+    assert left is not None
+    left()
     until(
         lambda: state(cell) == "on its way to the store", "a verdict that waits to be taken back, and for nothing else"
     )
