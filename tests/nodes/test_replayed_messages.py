@@ -85,6 +85,7 @@ class Link:
         self.sealer = HERE
         self.states: dict = {}
         self.stamps_ns: dict = {}
+        self.turns = {"arm": SimpleNamespace(watch=lambda quaternion: None)}
         self.sync = SimpleNamespace(offer_state=lambda state, now_ns: None)
         self._changed = threading.Condition()
         self._refused: dict = {}
