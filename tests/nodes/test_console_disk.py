@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import threading
 import time
 from collections.abc import Iterator
@@ -11,18 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-rclpy = pytest.importorskip("rclpy", reason="no ROS on this machine")
+pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from robot_stack.config.resolve import load_run  # noqa: E402
-from robot_stack.nodes import topics  # noqa: E402
-from robot_stack.nodes.base import NodeSettings  # noqa: E402
-from robot_stack.nodes.conversion import events_to_msg  # noqa: E402
-from robot_stack.nodes.episode_status import EpisodeStatus, Phase  # noqa: E402
-from robot_stack.nodes.tools.console import ConsoleNode  # noqa: E402
-from robot_stack.processes.table import namespace_of  # noqa: E402
-from robot_stack.teleop.bindings import Device  # noqa: E402
-from robot_stack.types.transition import EpisodeKind  # noqa: E402
-from tests.console.slow_disk import WAIT_S, StuckDisk, unlocked  # noqa: E402
+from robot_stack.nodes import topics
+from robot_stack.nodes.conversion import events_to_msg
+from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.nodes.tools.console import ConsoleNode
+from robot_stack.teleop.bindings import Device
+from robot_stack.types.transition import EpisodeKind
+from tests.console.slow_disk import WAIT_S, StuckDisk, unlocked
+from tests.nodes.lone_console import lone_console
 
 DOMAIN = 97
 EPISODE = "000007-online-actor"
@@ -32,16 +29,10 @@ EPISODE = "000007-online-actor"
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConsoleNode]:
     """The console's node, which serves no page; its callbacks are called by the test."""
     monkeypatch.setenv("ROS_DOMAIN_ID", str(DOMAIN))
-    run = load_run("peg_insert")
-    options = argparse.Namespace(run=tmp_path / "run.yaml", state=None, learner="")
-    rclpy.init()
-    made = ConsoleNode(NodeSettings(run=run, namespace=namespace_of(run), options=options))
-    monkeypatch.setattr(made, "_serve", lambda: None)
-    made.configure()
-    yield made
-    made.retire("over")
-    made.destroy_node()
-    rclpy.try_shutdown()
+    with lone_console(tmp_path) as made:
+        monkeypatch.setattr(made, "_serve", lambda: None)
+        made.configure()
+        yield made
 
 
 def status(node: ConsoleNode, phase: Phase) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,23 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-rclpy = pytest.importorskip("rclpy", reason="no ROS on this machine")
+pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue  # noqa: E402
-from rclpy.serialization import serialize_message  # noqa: E402
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.serialization import serialize_message
 
-from robot_stack.config.resolve import load_run  # noqa: E402
-from robot_stack.console.banner import SILENT  # noqa: E402
-from robot_stack.console.shown import part  # noqa: E402
-from robot_stack.nodes import topics  # noqa: E402
-from robot_stack.nodes.base import NodeSettings  # noqa: E402
-from robot_stack.nodes.conversion import events_to_msg, header_of, image_to_msg, mode_to_text  # noqa: E402
-from robot_stack.nodes.tools.console import ConsoleNode  # noqa: E402
-from robot_stack.processes.table import namespace_of  # noqa: E402
-from robot_stack.teleop.bindings import Device  # noqa: E402
-from robot_stack.types.command import Mode  # noqa: E402
-from robot_stack.types.event import Verdict  # noqa: E402
-from robot_stack.types.reason import Refusal, RefusalKind  # noqa: E402
+from robot_stack.console.banner import SILENT
+from robot_stack.console.shown import part
+from robot_stack.nodes import topics
+from robot_stack.nodes.conversion import events_to_msg, header_of, image_to_msg, mode_to_text
+from robot_stack.nodes.tools.console import ConsoleNode
+from robot_stack.teleop.bindings import Device
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Verdict
+from robot_stack.types.reason import Refusal, RefusalKind
+from tests.nodes.lone_console import lone_console
 
 DOMAIN = 65
 EPISODE = "000041-online-actor"
@@ -36,15 +33,8 @@ EPISODE = "000041-online-actor"
 def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConsoleNode]:
     """A console that is not yet configured, whose messages the test hands to it."""
     monkeypatch.setenv("ROS_DOMAIN_ID", str(DOMAIN))
-    run = load_run("peg_insert")
-    options = argparse.Namespace(run=tmp_path / "run.yaml", state=None, learner="")
-    rclpy.init()
-    node = ConsoleNode(NodeSettings(run=run, namespace=namespace_of(run), options=options))
-    yield node
-    node._server = None
-    node.retire("over")
-    node.destroy_node()
-    rclpy.try_shutdown()
+    with lone_console(tmp_path) as node:
+        yield node
 
 
 def image(width: int = 64, ahead_s: float = 0.0) -> bytes:
