@@ -17,8 +17,8 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import dominant
 from robot_stack.control.openings import Openings
-from robot_stack.types.command import IN_HAND, MOVING_MODES
-from robot_stack.types.errors import ConfigError, RobotError, SpecError
+from robot_stack.types.command import IN_HAND
+from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_mujoco_cell, build_operator
@@ -101,11 +101,9 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
         kind = self._kind(options or {})
         operator_seed, start_seed = (int(number) for number in self.np_random.integers(2**31, size=2))
         # a filter and an operator who remember nothing: an episode depends on its seed alone, not on those before it
-        self._cell.anew(build_safety(self._resolved), build_operator(self._resolved, operator_seed))
+        self._cell.anew(build_safety(self._resolved, attended=False), build_operator(self._resolved, operator_seed))
         self._cell.reset(start_seed)
         self._cell.start("gymnasium", kind)
-        if self._cell.mode() not in MOVING_MODES:
-            raise RobotError(f"cell is {self._cell.mode()} after its reset ({self._cell.reason()}), must be ready")
         self._steps = 0
         self._openings.begin_episode()
         self._observation = self._observe()

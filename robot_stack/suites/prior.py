@@ -26,12 +26,13 @@ def prior_replay(spec: Spec, rule: RewardRule, arrays: Mapping[str, np.ndarray])
     Args:
         spec: Of a cell without cameras; the numbers of an observation are its proprio.
         rule: What outcomes are worth.
-        arrays: In the layout of D4RL and OGBench, one trajectory after the other: `observations` (N, P), `actions`
+        arrays: In the layout of OGBench, one trajectory after the other: `observations` (N, P), `actions`
             (N, A) in [-1, 1], `masks` (N,), 0 where the action was the task's last, and `terminals` (N,), true in the
             last row of each trajectory, whose action leads to nothing that was recorded.
 
     Raises:
-        SpecError: If an array is missing, of another size or not finite.
+        SpecError: If an array is missing, of another size or not finite, or if successes are marked where nothing
+            follows, as in D4RL.
     """
     rows = _checked(spec, arrays)
     replay = Replay(spec, rule, keep_images=False)
@@ -88,6 +89,17 @@ def _checked(spec: Spec, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
             raise SpecError(f"{name} of row {row} are {values[row]}, must be finite; leave its trajectory out")
     if count and np.abs(rows["actions"]).max() > 1.0 + 1e-5:
         raise SpecError(f"largest action is {np.abs(rows['actions']).max()}, must be at most 1; scale them to [-1, 1]")
+    if "timeouts" in arrays:
+        raise SpecError(
+            "arrays have 'timeouts', as D4RL's do, must have terminals alone, true in the last row of each trajectory; "
+            "make terminals of both, and repeat the last observation behind each success"
+        )
+    ended = np.asarray(arrays["masks"]) == 0
+    if ended.any() and (ended <= (np.asarray(arrays["terminals"]) != 0)).all():
+        raise SpecError(
+            "masks are 0 only in last rows of trajectories, behind which nothing was recorded, must be 0 in the row "
+            "before the last; repeat the last observation behind each success"
+        )
     if not count or not arrays["terminals"][-1]:
         raise SpecError("terminals do not end with true, must in the last row; cut the unfinished trajectory off")
     return rows

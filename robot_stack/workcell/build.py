@@ -208,7 +208,7 @@ def build_mujoco_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: fl
         resolved.task,
         resolved.cameras,
         build_world(resolved),
-        build_safety(resolved),
+        build_safety(resolved, attended=False),
         build_operator(resolved, seed),
         observation_age_s=observation_age_s,
     )

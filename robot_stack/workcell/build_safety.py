@@ -19,8 +19,14 @@ from robot_stack.control.safety.limits import JointLimit, SafetyLimits
 from robot_stack.workcell.build_arm import build_chain
 
 
-def build_safety(resolved: ResolvedRun) -> SafetyFilter:
-    """Build the safety filter of a cell's arms."""
+def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilter:
+    """Build the safety filter of a cell's arms.
+
+    Args:
+        resolved: The run.
+        attended: False in a simulation within one process, where there are neither stop buttons nor an operator's page
+            and so none are waited for.
+    """
     space, limits = ActionSpace(resolved.spec()), limits_of(resolved)
     clearances = clearances_of(limits)
     arms = {
@@ -35,9 +41,9 @@ def build_safety(resolved: ResolvedRun) -> SafetyFilter:
     }
     return SafetyFilter(
         arms,
-        stop_inputs_s=stop_topics(resolved),
+        stop_inputs_s=stop_topics(resolved) if attended else {},
         teleop_silence_s=resolved.cell.teleop_silence_s,
-        operator_required=resolved.run.operator_required,
+        operator_required=attended and resolved.run.operator_required,
     )
 
 

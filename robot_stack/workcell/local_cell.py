@@ -137,6 +137,8 @@ class LocalCell:
         """
         look_ns = when_ns - self._age_ns % self._period_ns
         looked = self._age_ns == 0
+        if not looked and not self._past:
+            self._past.append((self._world.time_ns, self._look()))  # nothing has moved before
         while self._world.time_ns < when_ns:
             if not looked and self._world.time_ns >= look_ns:
                 self._past.append((self._world.time_ns, self._look()))
@@ -148,6 +150,8 @@ class LocalCell:
                 self._tick()
             except UnstableScene as error:  # whoever observes is told: no loop looks for faults of its clock
                 self._broken = str(error)
+        if not looked and self._broken is None:
+            self._past.append((self._world.time_ns, self._look()))
 
     # Cell ------------------------------------------------------------------------------------------------------
     def observe(self) -> Observation | None:
@@ -195,7 +199,8 @@ class LocalCell:
         """Bring the cell to a new start; the scripted operator arms it and resumes after a hold.
 
         Raises:
-            RobotError: If the scene does not come to rest from this seed, or has blown up before and is not put back.
+            RobotError: If the scene does not come to rest from this seed, has blown up before and is not put back, or
+                the arms do not get ready.
         """
         if self._broken is not None and not scene:
             raise RobotError(self._broken)
@@ -217,8 +222,10 @@ class LocalCell:
             if self._safety.mode is Mode.DISARMED:
                 self._safety.arm(self._world.time_ns)
             if self._safety.mode is Mode.READY:
-                break
+                return
             self._tick()
+        why = self._safety.warning(self._world.time_ns) or self._safety.reason
+        raise RobotError(f"cell is {self._safety.mode} after its reset ({why}), must be ready")
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or to the operator in a demo."""

@@ -114,6 +114,8 @@ UNFINISHED[-1] = 0.0
         (spoilt(actions=recorded()["actions"] * 3), "largest action is 3.0, must be at most 1"),
         (spoilt(terminals=UNFINISHED), "cut the unfinished trajectory off"),
         ({name: part[:0] for name, part in recorded().items()}, "terminals do not end with true"),
+        (spoilt(timeouts=np.zeros(37)), "arrays have 'timeouts', as D4RL's do"),
+        (spoilt(masks=1.0 - recorded()["terminals"]), "repeat the last observation behind each success"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(arrays: dict[str, np.ndarray], said: str) -> None:

@@ -21,7 +21,8 @@ from robot_stack.types.event import Label, Verdict
 from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
-from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.build import build_local_cell, build_operator
+from robot_stack.workcell.build_safety import build_safety
 from robot_stack.workcell.local_cell import LocalCell
 
 pytestmark = pytest.mark.long
@@ -218,7 +219,7 @@ def test_same_seeds_same_episode(resolved: ResolvedRun, tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.arrays["proprio"], two.arrays["proprio"])
 
 
-@pytest.mark.parametrize("age_s", [0.04, 0.13])
+@pytest.mark.parametrize("age_s", [0.04, 0.1, 0.11, 0.13, 0.2])
 def test_a_delayed_observation_is_what_the_cell_looked_like_so_long_ago(resolved: ResolvedRun, age_s: float) -> None:
     late, fresh = build_local_cell(resolved, seed=2, observation_age_s=age_s), build_local_cell(resolved, seed=2)
     for cell in (late, fresh):
@@ -246,3 +247,27 @@ def test_a_delayed_observation_is_what_the_cell_looked_like_so_long_ago(resolved
             np.testing.assert_array_equal(seen.images[camera], image)
         moved = np.abs(seen.proprio - first.proprio).max()
     assert moved > 1e-3
+
+
+def test_a_cell_in_this_process_waits_for_no_operators_page() -> None:
+    required = load_run("peg_insert", ["run.operator_required=true", "task.episode_steps=20"])
+    cell = build_local_cell(required, seed=2)
+    cell.reset(3)
+    cell.start("000000-eval-a", EpisodeKind.EVAL)
+    first = cell.observe()
+    for _ in range(5):
+        cell.send(np.array([1.0, 0.0, 0.0, 0.0], np.float32))
+        cell.sleep_until_ns(cell.now_ns() + 100_000_000)
+    last = cell.observe()
+    assert first is not None
+    assert last is not None
+    assert cell.mode() is Mode.POLICY
+    assert np.abs(last.proprio - first.proprio).max() > 0.01
+
+
+def test_a_cell_whose_arms_do_not_get_ready_says_so(resolved: ResolvedRun) -> None:
+    cell = build_local_cell(resolved, seed=2)
+    required = load_run("peg_insert", ["run.operator_required=true"])
+    cell.anew(build_safety(required), build_operator(required, 2))
+    with pytest.raises(RobotError, match=r"cell is DISARMED after its reset \(.*operator.*\), must be ready"):
+        cell.reset(3)
