@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -25,6 +26,9 @@ pytestmark = pytest.mark.long
 
 PYTHON = os.environ.get("LEROBOT_PYTHON", "")
 needs_lerobot = pytest.mark.skipif(not PYTHON, reason="LEROBOT_PYTHON names no Python that has the lerobot package")
+CAMERA = "observation.images.top"
+OTHERS = {"diffusion_of_now": 8, "vqbet": 5, "tdmpc": 1}
+"""Checkpoint of another kind: the actions of its chunk."""
 MAKE = Path(__file__).with_name("make_lerobot.py")
 
 
@@ -40,7 +44,7 @@ def connection(
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lerobot")
-    subprocess.run([PYTHON, str(MAKE), str(folder), "act", "diffusion"], check=True, timeout=300)
+    subprocess.run([PYTHON, str(MAKE), str(folder), "act", "diffusion", *OTHERS], check=True, timeout=300)
     return folder
 
 
@@ -71,6 +75,36 @@ def test_it_plans_a_chunk_from_what_it_is_shown(served: LeRobotConnection) -> No
     assert np.isfinite(planned).all()
     assert planned.std() > 0
     assert mapping().chunk(planned).shape == (len(planned), 3)
+
+
+@needs_lerobot
+@pytest.mark.parametrize(("kind", "steps"), OTHERS.items())
+def test_policies_that_plan_from_a_queue_of_observations_plan_too(checkpoints: Path, kind: str, steps: int) -> None:
+    shown = mapping(cameras={"front": "observation.image"}) if kind == "tdmpc" else mapping()
+    talk = connection(checkpoints / kind)
+    try:
+        shown.check(talk.open())
+        planned = talk.ask(shown.question(seen(1)))
+        assert planned.shape == (steps, 4)
+        assert np.isfinite(planned).all()
+    finally:
+        talk.close()
+
+
+@needs_lerobot
+def test_images_that_are_padded_where_they_are_not_shown_are_not_asked_for(checkpoints: Path, tmp_path: Path) -> None:
+    shutil.copytree(checkpoints / "act", tmp_path / "act")
+    path = tmp_path / "act" / "config.json"
+    config = json.loads(path.read_text())
+    config["input_features"]["observation.images.empty_camera_0"] = config["input_features"][CAMERA]
+    path.write_text(json.dumps(config))
+    talk = connection(tmp_path / "act")
+    try:
+        told = talk.open()
+        mapping().check(told)
+        assert told.cameras == frozenset({CAMERA})
+    finally:
+        talk.close()
 
 
 @needs_lerobot

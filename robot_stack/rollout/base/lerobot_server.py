@@ -27,6 +27,10 @@ from lerobot.configs.policies import PreTrainedConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 
 STATE = "observation.state"
+EMPTY = "observation.images.empty_camera_"
+"""Images that SmolVLA, pi0 and others count among their own and fill with padding where they are not shown."""
+QUEUED = ("diffusion", "vqbet", "tdmpc")
+"""Policies that plan from a queue of observations, which only `select_action` fills; as lerobot 0.6.1 has them."""
 
 
 class Checkpoint:
@@ -54,7 +58,7 @@ class Checkpoint:
         state = self._config.input_features.get(STATE)
         return {
             "name": f"LeRobot's {self._config.type}",
-            "cameras": sorted(self._config.image_features),
+            "cameras": sorted(name for name in self._config.image_features if not name.startswith(EMPTY)),
             "state": 0 if state is None else state.shape[0],
             "actions": self._config.action_feature.shape[0],
             **({} if self._noise is None else {"noise": self._noise[1]}),
@@ -72,12 +76,12 @@ class Checkpoint:
         seen = {name: value.to(self._device) for name, value in seen.items()}
         batch = self._before({**seen, "task": [question["text"]]})
         start = {} if question.get("noise") is None else {"noise": self._start(question["noise"])}
-        if self._config.n_obs_steps == 1:
-            planned = self._policy.predict_action_chunk(batch, **start)[0]
-        else:  # it wants a history: the one observation stands for all of it
+        if self._config.type in QUEUED or self._config.n_obs_steps > 1:  # one observation stands for its whole history
             self._policy.reset()
-            steps = range(self._config.n_action_steps)
-            planned = torch.cat([self._policy.select_action(dict(batch), **start) for _ in steps])
+            steps = getattr(self._config, "n_action_steps", None) or self._config.action_chunk_size  # VQ-BeT's name
+            planned = torch.cat([self._policy.select_action(dict(batch), **start) for _ in range(steps)])
+        else:
+            planned = self._policy.predict_action_chunk(batch, **start)[0]
         done = [self._after(action[None])[0] for action in planned]
         return [action.float().cpu().tolist() for action in done]
 
