@@ -11,6 +11,8 @@ rclpy = pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from lifecycle_msgs.msg import Transition  # noqa: E402
 from lifecycle_msgs.srv import ChangeState  # noqa: E402
+from rcl_interfaces.msg import Parameter, ParameterValue  # noqa: E402
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically  # noqa: E402
 
 from robot_stack.nodes.base import StackNode, make_executor  # noqa: E402
 from robot_stack.workcell.bring_up import Stage  # noqa: E402
@@ -64,3 +66,18 @@ def test_a_transition_in_turn_is_made(asked: Asked) -> None:
     request = ChangeState.Request(transition=Transition(id=Transition.TRANSITION_DEACTIVATE))
     assert asked.ask(ChangeState, "change_state", request).success
     assert asked.node.stage is Stage.DEACTIVATED
+
+
+def test_parameters_with_one_of_an_unknown_type_are_refused_and_the_node_stays_active(asked: Asked) -> None:
+    parameters = [
+        Parameter(name=name, value=ParameterValue(type=kind)) for name, kind in (("use_sim_time", 1), ("x", 99))
+    ]
+    for kind, service in (
+        (SetParameters, "set_parameters"),
+        (SetParametersAtomically, "set_parameters_atomically"),
+    ):
+        answer = asked.ask(kind, service, kind.Request(parameters=parameters))
+        results = answer.results if kind is SetParameters else [answer.result] * 2
+        assert [each.successful for each in results] == [False, False]
+        assert results[1].reason.startswith("the type of parameter x is 99, must be 0 to 9")
+    assert asked.node.stage is Stage.ACTIVE
