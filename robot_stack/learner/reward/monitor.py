@@ -80,13 +80,14 @@ class ShapingScores:
         if self._rescorer is None or self.lost or self._replay.score_version != self._rescorer.version:
             self._replay.activate_scores(self._scorer.version if trusted else None)
 
+    def goes_on_with(self, version: str) -> bool:
+        """Return whether a version that shaped the reward before a restart is the large model's, and trusted."""
+        return self._rescorer is not None and version == self._rescorer.version and not self.lost
+
     def rescore(self) -> None:
         """Offer what has ended to the large model; its scores count once it knows nearly all of it."""
         rescorer = self._rescorer
-        if rescorer is None:
-            return
-        if self.lost:
-            self._drop(rescorer)
+        if rescorer is None or self.lost:
             return
         accounts = [a for a in self._statistics.accounts if a.end is not None]
         ended = [a.header.episode_id for a in accounts if a.header.kind is not EpisodeKind.EVAL]
@@ -118,7 +119,7 @@ class ShapingScores:
         return False
 
     def _drop(self, rescorer: Rescorer) -> None:
-        """See to it that a model that is not trusted is asked nothing and shapes nothing; a checkpoint may say else."""
+        """See to it that a model that is not trusted is asked nothing and shapes nothing."""
         rescorer.give_up()
         if self._replay.score_version == rescorer.version:
             self._replay.activate_scores(self._scorer.version if self._live_trusted else None)
