@@ -213,6 +213,7 @@ def test_reward_model_that_an_alarm_ended_after_the_checkpoint_is_not_trusted_ag
         assert run.learner is not None
         assert run.learner.reward.monitor.lost
         assert not run.training.parts.scorer.trusted
+        assert run.replay.score_version is None
     finally:
         run.close()
 
