@@ -192,6 +192,24 @@ def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
     assert not monitor.lost
 
 
+@pytest.mark.parametrize(
+    ("end", "said", "alarms"),
+    [(EndReason.SUCCESS, None, ["haste"]), (EndReason.SUCCESS, Verdict.DISCARD, []), (EndReason.FAULT, None, [])],
+    ids=["nobody spoke", "discarded", "broken off"],
+)
+def test_episodes_that_are_discarded_or_broken_off_are_no_evidence(
+    bench: Bench, end: EndReason, said: Verdict | None, alarms: list[str]
+) -> None:
+    heard: list[tuple[str, Alarm]] = []
+    monitor = monitor_of(bench, heard, haste=0.3)
+    adopt(bench, monitor, Model("good", 0.99))
+    for number in range(10, 16):
+        bench.send(f"{number:06d}-online-a", [P] * 6, end, said=said)  # claimed at frame 1
+        bench.take()
+        monitor.consider()
+    assert [alarm.kind for _, alarm in heard] == alarms
+
+
 def goes_back(bench: Bench, name: str) -> None:
     account = bench.statistics.episodes[name]
     account.header = replace(account.header, reset=ResetType.CARRIED, task_id="out")

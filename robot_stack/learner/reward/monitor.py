@@ -226,7 +226,7 @@ class RewardMonitor:
                 account.end is None
                 or name in self._seen
                 or not is_judged(online, number)
-                or not account.steps
+                or not _tells(account)
                 or not self._scorer.holds(name)
             ):
                 continue
