@@ -262,7 +262,7 @@ class RewardMonitor:
     def _watch(self, task_id: str, known: list[str]) -> None:
         """Begin to watch one task, given the known episodes of it."""
         demos = self._usual(known)
-        others = {name: [other for other in demos if other != name] or [name] for name in demos}
+        others = {name: [other for other in demos if other != name] for name in demos}
         normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
         for account in self._statistics.ended(EpisodeKind.ONLINE):
             if account.header.task_id == task_id and account.success and not self._statistics.again(account):
@@ -274,12 +274,15 @@ class RewardMonitor:
         episode_id = account.header.episode_id
         inputs = self._scorer.inputs(episode_id)
         scores = self._model.score(inputs)
-        trained = np.concatenate([self._model.standardised(self._scorer.inputs(name)) for name in known])
+        distance = np.full(len(inputs), np.nan)
+        if known:
+            trained = np.concatenate([self._model.standardised(self._scorer.inputs(name)) for name in known])
+            distance = nearest_distance(self._model.standardised(inputs), trained)
         return EpisodeEvidence(
             name=episode_id,
             progress=scores.progress,
             spread=scores.spread,
-            distance=nearest_distance(self._model.standardised(inputs), trained),
+            distance=distance,
             claimed_at=self._scorer.claimed_at(episode_id, scores.success),
             refused=account.verdicts.get(LabelSource.OPERATOR) is Verdict.FAILURE,
             confirmed=account.confirmed,
