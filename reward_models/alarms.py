@@ -97,7 +97,8 @@ class EpisodeEvidence:
         name: Of the episode.
         progress: Φ per frame, shape (T+1,), NaN where not valid.
         spread: Disagreement of the ensemble per frame, same.
-        distance: How far each frame's inputs are from all that was trained on, same.
+        distance: How far each frame's inputs are from all that was trained on, same; NaN if it was trained on nothing
+            else than this.
         claimed_at: Frame at which the model declares success, None if it does not.
         refused: An operator said that it was none.
         confirmed: An operator said that it was a success.
@@ -121,6 +122,7 @@ class Normal:
     """The usual figures of the demonstrations: 99th percentiles per frame, and the fastest way to success.
 
     Attributes:
+        distance: Infinite where there is a single demonstration: nothing says how far another one would be.
         way: Median of what `way_of_swings` says of each.
         fastest: Frames of the shortest success: of a demonstration at first, then of what was learned.
     """
@@ -132,10 +134,11 @@ class Normal:
 
     @classmethod
     def of(cls, demos: Sequence[EpisodeEvidence]) -> Normal:
-        """Measure the usual figures on demonstrations, at least one."""
+        """Measure the usual figures on demonstrations, at least one, each held against the others."""
+        distance = np.concatenate([d.distance for d in demos])
         return cls(
             spread=float(np.nanpercentile(np.concatenate([d.spread for d in demos]), 99)),
-            distance=float(np.nanpercentile(np.concatenate([d.distance for d in demos]), 99)),
+            distance=float(np.nanpercentile(distance, 99)) if np.isfinite(distance).any() else np.inf,
             way=float(np.median([way_of_swings(d.progress) for d in demos])),
             fastest=min(len(d.progress) for d in [d for d in demos if not d.again] or demos),
         )

@@ -187,17 +187,17 @@ def gated(progress: np.ndarray, spread: np.ndarray, *, alpha: float) -> np.ndarr
     """Hold back the Φ of an ensemble where its members contradict each other; float64, shape (T,).
 
     Args:
-        progress: Mean less standard deviation of the members, in [0, 1], shape (T,).
-        spread: Their standard deviation, shape (T,).
+        progress: Φ, in [0, 1], shape (T,).
+        spread: Standard deviation of the members' Φ, shape (T,).
         alpha: How fast trust falls with disagreement.
 
     >>> gated(np.array([0.2, 0.6]), np.array([0.0, 0.0]), alpha=20.0).tolist()
     [0.2, 0.6]
 
-    Source: Robo-Dopamine's gate; deviations: the two anchors are the careful and the bold side of the ensemble, and
-    their mean counts as `LEAST_DONE` at least.
+    Source: Robo-Dopamine's gate; deviations: the two anchors are Φ less and plus the standard deviation, and their
+    mean, Φ, counts as `LEAST_DONE` at least.
     """
-    return hold_back(progress, trust(progress, progress + 2 * spread, alpha=alpha, least=LEAST_DONE))
+    return hold_back(progress, trust(progress - spread, progress + spread, alpha=alpha, least=LEAST_DONE))
 
 
 def fuse(

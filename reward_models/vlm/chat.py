@@ -15,6 +15,10 @@ from reward_models.vlm.prompt import Answer, Prompt, Token
 
 ImageFormat = Literal["png", "jpeg"]
 JPEG_QUALITY = 95
+WHOLE = ("stop", None)
+"""Reasons for the end of an answer that was said to its end; some servers give none."""
+CUT = ("length", "content_filter")
+"""Reasons for the end of one that would be cut again if it were asked for again."""
 
 
 class _Alternative(BaseModel):
@@ -73,7 +77,9 @@ def request_body(
 
 
 def read_reply(body: bytes) -> Answer:
-    """Read the first choice of a reply as an answer.
+    """Read the first choice of a reply as an answer; one that the server broke off has a problem and no text.
+
+    vLLM ends what it is at with "abort" when it is stopped, and answers 200.
 
     Raises:
         NotAReply: If the body is not JSON, or not of a chat completion.
@@ -87,6 +93,8 @@ def read_reply(body: bytes) -> Answer:
     if not reply.choices:
         raise NotAReply("choices: there is none")
     choice = reply.choices[0]
+    if choice.finish_reason not in WHOLE + CUT:
+        return Answer(problem=f"it broke its answer off: {choice.finish_reason[:40]!r}")
     said = (choice.logprobs.content if choice.logprobs else None) or []
     tokens = tuple(
         Token(
@@ -95,7 +103,7 @@ def read_reply(body: bytes) -> Answer:
         )
         for token in said
     )
-    return Answer(text=choice.message.content or "", tokens=tokens, complete=choice.finish_reason != "length")
+    return Answer(text=choice.message.content or "", tokens=tokens, complete=choice.finish_reason in WHOLE)
 
 
 def data_uri(image: np.ndarray, image_format: ImageFormat) -> str:

@@ -223,6 +223,8 @@ class Endpoint:
         except NotAReply as error:
             reason = f"its reply is no chat completion ({error}): {self._excerpt(reply)}"
             raise _Failure(reason, passing=False) from error
+        if answer.problem:
+            raise _Failure(answer.problem, passing=True)
         if body.get("logprobs") and answer.text and not any(token.top for token in answer.tokens):
             raise _Failure("it gives no log-probabilities, which this model is read from", passing=False)
         return answer

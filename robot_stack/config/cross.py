@@ -20,7 +20,17 @@ from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.shapes.boxes import Box, gap_m
-from robot_stack.config.teleop import ScriptedTeleop, looks_on_request, page_hand
+from robot_stack.config.teleop import (
+    GamepadTeleop,
+    JoyTeleop,
+    KeyboardTeleop,
+    LeaderTeleop,
+    ScriptedTeleop,
+    SpaceMouseTeleop,
+    looks_on_request,
+    page_hand,
+)
+from robot_stack.config.teleop_parts import Match
 from robot_stack.types.spec import DIRECTION, OPENING, PROPRIO_SIZES
 
 LEAST_DEMOS = 2
@@ -51,6 +61,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _table(resolved)
     yield from _one_operator(resolved)
     yield from _pages(resolved)
+    yield from _own_devices(resolved)
     yield from _rates(resolved)
     yield from _poses(resolved)
     yield from _camera_sources(resolved)
@@ -183,6 +194,40 @@ def _pages(resolved: ResolvedRun) -> Iterator[Mistake]:
         elif name != moved[0]:
             text = f"a page moves the cell already, as the device of {moved[0]}; give the cell one 'teleop' instead"
             yield resolved.mistake(key, text)
+
+
+def _own_devices(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse devices of two arms that may be one and the same: one push would move both."""
+    at_ports = (SpaceMouseTeleop, GamepadTeleop, KeyboardTeleop)
+    by_topic = (JoyTeleop, LeaderTeleop)
+    for (one, first), (name, second) in combinations(resolved.teleops.items(), 2):
+        if isinstance(first, by_topic) and isinstance(second, by_topic):
+            below = f"/{resolved.cell.namespace or resolved.run.cell}/"
+            if first.topic.removeprefix(below) == second.topic.removeprefix(below):
+                text = f"input is {second.topic!r}, which also moves arm {one}; give each arm a teleop file of its own"
+                yield resolved.mistake(f"teleops.{name}.topic", text)
+        elif (
+            isinstance(first, at_ports)
+            and isinstance(second, at_ports)
+            and first.device == second.device
+            and not _told_apart(first.match, second.match)
+        ):
+            text = (
+                f"one {second.device} may fit this and the match of arm {one}, must fit one of them; give both a "
+                "match with a serial or usb of its own, in a teleop file each"
+            )
+            yield resolved.mistake(f"teleops.{name}.device", text)
+
+
+def _told_apart(one: Match, other: Match) -> bool:
+    """Return whether no device fits both, as far as can be said: both ask for something, and not for the same."""
+    exact = ((one.usb, other.usb), (one.serial, other.serial))
+    if any(None not in both and len(set(both)) == 2 for both in exact):
+        return True
+    if one.name is None or other.name is None:
+        return False
+    short, long = sorted((one.name.lower(), other.name.lower()), key=len)
+    return short not in long
 
 
 def _action_scale(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:

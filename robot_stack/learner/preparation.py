@@ -35,7 +35,7 @@ from robot_stack.learner.publishing import Publisher
 from robot_stack.learner.reward.discount import Discount
 from robot_stack.learner.reward.monitor import RewardMonitor, ShapingScores
 from robot_stack.learner.reward.refit import Refitter
-from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
+from robot_stack.learner.reward.rescoring import Rescorer, family_of, make_rescorer
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.learner.settings import hindsight_of, imitation_window, reward_rule
 from robot_stack.learner.update_loop import Governor, UpdateLoop, Updater, check_identity, identity_of
@@ -245,8 +245,8 @@ def restore_replay(
     return RestoredData(replay=replay, ingest=ingest, cached=cached)
 
 
-def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | None:
-    """Start the large reward model that the run asks for, with one demonstration to show it; None without one.
+def start_rescorer(parts: RunParts, ingest: Ingest, demo_ids: tuple[str, ...]) -> Rescorer | None:
+    """Start the large reward model that the run asks for, with one of its demonstrations to show it; None without one.
 
     Raises:
         RewardError: If its weights, a package or the acceptance of its licence is missing.
@@ -257,7 +257,7 @@ def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | 
         parts.folder,
         parts.resolved,
         parts.settings.rescore,
-        parts.store.read(demo_id),
+        parts.store.read(_shown(parts, demo_ids)),
         read=parts.store.read,
         deliver=ingest.add_written_scores,
     )
@@ -265,6 +265,16 @@ def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | 
     rescorer.restore(ingest.restore_scores(rescorer.version))
     rescorer.start()
     return rescorer
+
+
+def _shown(parts: RunParts, demo_ids: tuple[str, ...]) -> str:
+    """Return the demonstration that a large model is shown: the first of the run's first fit that still counts.
+
+    After a restart the demonstrations are in another order, and what the model has scored must not depend on it.
+    """
+    fits = of_kind(read_rows(RunPaths(parts.folder).metrics).rows, FitRow)
+    counting = {account.header.episode_id for account in parts.statistics.demos()}
+    return next((name for name in (fits[0].demo_ids if fits else ()) if name in counting), demo_ids[0])
 
 
 def build_reward(parts: RunParts, encoder: Trunk, recorded: RestoredData, rescorer: Rescorer | None) -> RewardParts:
@@ -283,7 +293,7 @@ def build_reward(parts: RunParts, encoder: Trunk, recorded: RestoredData, rescor
         rescorer,
         alarms=parts.settings.reward.alarms,
         log=report,
-        lost=rescorer is not None and rescorer.version in _distrusted(parts),
+        lost=rescorer is not None and rescorer.family in {family_of(version) for version in _distrusted(parts)},
     )
     monitor = RewardMonitor(
         parts.settings.reward.alarms,
@@ -441,7 +451,24 @@ def fit_or_restore(
     version = live_version(checkpoint)
     trusted = checkpoint["reward_trusted"] and version not in _distrusted(parts)  # an alarm may have come after it
     refitter.load(version, checkpoint["refitted_at"], trusted=trusted)
-    learner.loop.restore(checkpoint)
+    learner.loop.restore(_shaped_as_possible(checkpoint, learner))
+
+
+def _shaped_as_possible(checkpoint: Checkpoint, learner: OnlineLearner) -> Checkpoint:
+    """Return a checkpoint whose reward is shaped by what may shape it now, or by no scores.
+
+    A large model that is shown or told something else is of another version, and scores the episodes anew; one whose
+    files of scores are damaged is asked about those episodes again.
+    """
+    replay, earlier = checkpoint["replay"], checkpoint["replay"]["score_version"]
+    live = learner.recorded.replay.score_version
+    if earlier is None or earlier == live:
+        return checkpoint
+    version = earlier if learner.reward.shaping.goes_on_with(earlier) else live
+    if version != earlier:
+        now = "no scores do" if version is None else f"those of {version} do"
+        log.warning("scores of %s shaped the reward at the checkpoint, now %s", earlier, now)
+    return {**checkpoint, "replay": {**replay, "score_version": version, "scored_episodes": []}}
 
 
 def log_fit(

@@ -164,7 +164,7 @@ class Training:
         parts.restorer.keep_features(encoders.trunk.identity if encoders.one else None)
         encoders_s = time.monotonic() - started_s
         recorded = restore_replay(parts, encoders, checkpoint, stop)
-        rescorer = start_rescorer(parts, recorded.ingest, demos[0])
+        rescorer = start_rescorer(parts, recorded.ingest, demos)
         if rescorer is not None:
             self._scoring.callback(parts.status.watched.remove, rescorer)
             self._scoring.callback(rescorer.close)

@@ -34,6 +34,7 @@ from robot_stack.replay.stored_episode import read_header
 from robot_stack.runs.metrics import plain_row
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import rows_about
+from robot_stack.runs.rows import AlarmRow, of_kind
 from robot_stack.types.errors import ConfigError, ResumeError, StoreError
 from robot_stack.types.preferences import Kept
 from robot_stack.types.spec import TASK, Spec
@@ -216,7 +217,8 @@ class _Source:
             raise self._refused(f"has no {self.paths.reward(reward).name}", "restore it, or leave reward out of take")
         rows = () if reward is None else rows_about(self._source, reward, PREFIX)
         told = tuple(plain_row(row) for row in rows)
-        self.warm = WarmStart(learner=learner, reward=reward, trusted=state["reward_trusted"], told=told)
+        trusted = state["reward_trusted"] and not of_kind(rows, AlarmRow)  # an alarm may have come after the checkpoint
+        self.warm = WarmStart(learner=learner, reward=reward, trusted=trusted, told=told)
 
 
 def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> None:

@@ -40,7 +40,7 @@ from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.conversion import header_of
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.managed import ManagedNode
-from robot_stack.nodes.parameters import SettingParameters, settings_of
+from robot_stack.nodes.parameters import SettingParameters, refuse_unknown_types, settings_of
 from robot_stack.nodes.qos import HEARTBEAT, STATE
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.processes.child import die_with_parent
@@ -102,6 +102,7 @@ class StackNode(ManagedNode):
         self.session = f"{name}-{secrets.token_hex(4)}"
         self.sealer = Sealer(WireKey.random() if key is None else key, self.session)
         self.settings = SettingParameters(self)
+        refuse_unknown_types(self)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._heartbeat = self.create_publisher(Header, "~/heartbeat", HEARTBEAT)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", STATE)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lifecycle_msgs.srv import ChangeState
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import String
 
@@ -46,6 +48,8 @@ class ManagedNode(LifecycleNode):
         self.defect: Exception | None = None
         self.on_defect: Callable[[], Any] = lambda: None
         self._ending = "shut down"
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._on_change_state
         self._lifecycle = self.create_publisher(String, LIFECYCLE, LATCHED)
         self._announce()
 
@@ -118,6 +122,18 @@ class ManagedNode(LifecycleNode):
         finally:
             super().on_deactivate(state)
         return FAILURE
+
+    def _on_change_state(self, request: ChangeState.Request, response: ChangeState.Response) -> ChangeState.Response:
+        """Answer a request for a transition; one that does not lead on from here is refused, where rclpy raises."""
+        try:
+            return self._change_state(request, response)
+        except rclpy_implementation.RCLError:
+            self.get_logger().warning(
+                f"transition {request.transition.id} was asked for, must be one that leads on from {self.stage.value}; "
+                "ask ~/get_available_transitions which do"
+            )
+            response.success = False
+            return response
 
     def _step(self, goal: Stage, *hooks: Callable[[], Any]) -> TransitionCallbackReturn:
         try:

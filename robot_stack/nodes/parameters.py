@@ -11,11 +11,13 @@ import math
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -25,6 +27,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.errors import ConfigError
 
 Value = bool | int | float | str | list[bool] | list[int] | list[float] | list[str]
+KNOWN_TYPES = {each.value for each in Parameter.Type}
 LARGEST_INTEGER = 2**63 - 1
 SIM_TIME = "use_sim_time"
 """Declared by rclpy in every node."""
@@ -206,6 +209,29 @@ class SettingParameters:
         if name == SIM_TIME:
             return f"{name} is read-only, must be chosen when the process starts; start it with -p {name}:=VALUE"
         return f"{name} is read-only, must be changed where the run is described; {_advice(self._keys[name])}"
+
+
+def refuse_unknown_types(node: Node) -> None:
+    """Let a node's parameter services refuse requests with a value of an unknown type, at which rclpy raises."""
+    for service in node.services:
+        if service.srv_type in (SetParameters, SetParametersAtomically):
+            service.callback = partial(_set_if_known, service.callback)
+
+
+def _set_if_known(answer: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:
+    unknown = [each for each in request.parameters if each.value.type not in KNOWN_TYPES]
+    if not unknown:
+        return answer(request, response)
+    reason = (
+        f"the type of parameter {unknown[0].name} is {unknown[0].value.type}, must be {min(KNOWN_TYPES)} to "
+        f"{max(KNOWN_TYPES)}; no parameter of the request was set, send it as rcl_interfaces/ParameterType has it"
+    )
+    refused = SetParametersResult(successful=False, reason=reason)
+    if isinstance(request, SetParameters.Request):
+        response.results = [refused] * len(request.parameters)
+    else:
+        response.result = refused
+    return response
 
 
 def _contradicted(setting: Setting, given: str) -> ConfigError:

@@ -48,18 +48,25 @@ class Framing:
             policy_width_px=config.policy_width_px,
         )
 
+    def require(self, rows: int, columns: int) -> None:
+        """Refuse a captured image of another size than the camera's file says.
+
+        Raises:
+            SpecError: If it has that.
+        """
+        if (rows, columns) != (self.height_px, self.width_px):
+            raise SpecError(
+                f"image is {columns}x{rows}, must be {self.width_px}x{self.height_px} as in the camera's file; set the "
+                "driver to that size, or the file to this one and crop anew"
+            )
+
     def upright(self, captured: np.ndarray) -> np.ndarray:
         """Return the captured image as it is seen, a view, of the size that is expected.
 
         Raises:
             SpecError: If it has another size.
         """
-        rows, columns = captured.shape[:2]
-        if (rows, columns) != (self.height_px, self.width_px):
-            raise SpecError(
-                f"image is {columns}x{rows}, must be {self.width_px}x{self.height_px} as in the camera's file; set the "
-                "driver to that size, or the file to this one and crop anew"
-            )
+        self.require(*captured.shape[:2])
         if self.flip in ("rotate_180", "vertical"):
             captured = captured[::-1]
         return captured[:, ::-1] if self.flip in ("rotate_180", "horizontal") else captured

@@ -6,6 +6,7 @@ is refused in words rather than scaled, since no scale is the right one for ever
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,11 @@ import numpy as np
 
 from robot_stack.types.errors import SpecError
 
+MOST_PX = 8192 * 8192
+"""Of a file that is decoded: as many as a camera may have. What a header says costs its sender nothing."""
+PNG_HEAD = b"\x89PNG\r\n\x1a\n"
+FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""Second bytes of the JPEG markers behind which height and width stand."""
 LARGE_PX = 240
 """From this height and width on an image loses nothing that is seen with half of its colours."""
 
@@ -113,15 +119,64 @@ def decode(data: np.ndarray, form: str) -> tuple[np.ndarray, str]:
         form: `format` of a CompressedImage, such as "jpeg" or "rgb8; jpeg compressed bgr8".
 
     Raises:
-        SpecError: If it is of another format, damaged, or has more than 8 bits per channel.
+        SpecError: If it is of another format, damaged, huge, or has more than 8 bits per channel.
+    """
+    rows, columns = said_size(data, form)
+    if rows * columns > MOST_PX:
+        raise SpecError(
+            f"image is {columns}x{rows}, must have at most {MOST_PX} pixels; set the driver to a smaller size"
+        )
+    try:
+        image = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    except cv2.error as error:
+        raise _undecodable(data, form) from error
+    if image is None:
+        raise _undecodable(data, form)
+    return as_decoded(image)
+
+
+def said_size(data: np.ndarray, form: str) -> tuple[int, int]:
+    """Return the rows and columns of a JPEG or PNG file as its header says, without decoding it.
+
+    Args:
+        data: The file, uint8, shape (N,).
+        form: As for `decode`.
+
+    Raises:
+        SpecError: If it is of another format, or has no whole header.
     """
     words = form.lower()
     if "compresseddepth" in words or not any(name in words for name in ("jpeg", "jpg", "png")):
         raise SpecError(f"format is {form!r}, must be jpeg or png; choose the colour topic that ends in /compressed")
-    image = cv2.imdecode(data, cv2.IMREAD_UNCHANGED) if len(data) else None
-    if image is None:
-        raise SpecError(f"{form} of {len(data)} bytes cannot be decoded, must be a whole image; check the link to it")
-    return as_decoded(image)
+    file = data.data
+    try:
+        if bytes(file[: len(PNG_HEAD)]) == PNG_HEAD:
+            columns, rows = struct.unpack_from(">II", file, 16)
+            return rows, columns
+        if bytes(file[:2]) == b"\xff\xd8":
+            return _jpeg_size(file)
+    except (struct.error, IndexError) as error:
+        raise _undecodable(data, form) from error
+    raise _undecodable(data, form)
+
+
+def _jpeg_size(file: memoryview) -> tuple[int, int]:
+    """Return rows and columns from the frame header, which stands behind segments that each say how long they are."""
+    at = 2
+    while file[at] == 0xFF:
+        marker = file[at + 1]
+        if marker == 0xFF:  # filling
+            at += 1
+        elif marker in FRAME_MARKERS:
+            rows, columns = struct.unpack_from(">HH", file, at + 5)
+            return rows, columns
+        else:
+            at += 2 + struct.unpack_from(">H", file, at + 2)[0]
+    raise IndexError("no marker where one must be")
+
+
+def _undecodable(data: np.ndarray, form: str) -> SpecError:
+    return SpecError(f"{form} of {len(data)} bytes cannot be decoded, must be a whole image; check the link to it")
 
 
 def as_decoded(image: np.ndarray) -> tuple[np.ndarray, str]:

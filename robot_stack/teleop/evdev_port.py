@@ -84,10 +84,11 @@ class EvdevPort:
             packets.append(Change(event.type, event.code, event.value))
 
     def _snapshot(self) -> Snapshot:
-        axes = {
-            code: AxisState(value=info.value, low=info.min, high=info.max)
-            for code, info in self._device.capabilities(absinfo=True).get(EV_ABS, [])
-        }
+        """Ask the kernel for all of the device; `capabilities` would give the axes as they were when it was opened."""
+        axes = {}
+        for code in self._device.capabilities(absinfo=False).get(EV_ABS, []):
+            info = self._device.absinfo(code)
+            axes[code] = AxisState(value=info.value, low=info.min, high=info.max)
         return Snapshot(keys=frozenset(self._device.active_keys()), axes=axes)
 
 

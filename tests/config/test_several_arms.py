@@ -120,13 +120,60 @@ def test_each_arm_may_have_a_device_of_its_own(root: Path, edit: Edit) -> None:
     edit(CELL, "teleop: scripted\n", "")
     text = (root / CELL).read_text().replace("    robot: fr3\n", "    robot: fr3\n    teleop: stick\n")
     (root / CELL).write_text(text)
-    resolved = load_run("two_arm_insert", ["teleops.right.rate_hz=80"], root)
+    resolved = load_run("two_arm_insert", ["teleops.right.rate_hz=80", "teleops.right.topic=/right/joy"], root)
     assert list(resolved.teleops) == ["left", "right"]
     assert [arm.teleop.rate_hz for arm in resolved.arms.values()] == [50.0, 80.0]
     with pytest.raises(ConfigError, match="must be one here"):
         _ = resolved.teleop
     edit(CELL, "right:\n    robot: fr3\n    teleop: stick\n", "right:\n    robot: fr3\n")
     assert any("must name the device for each arm; give right one" in line for line in refusal(root))
+
+
+SPACEMOUSE = "device: spacemouse\nrate_hz: 50\ndeadzone: 0.1\nscale: {linear: 1.0, angular: 1.0}\n"
+JOY = "device: joy\ndeadman: motion\naxes: {x: 0}\nrate_hz: 50\ndeadzone: 0.1\nscale: {linear: 1.0, angular: 1.0}\n"
+GAMEPAD = JOY.replace("joy", "gamepad").replace("motion", "button").replace("x: 0", "x: ABS_X")
+
+
+def devices(root: Path, edit: Edit, left: str, right: str) -> None:
+    edit(CELL, "teleop: scripted\n", "")
+    for arm, text in (("left", left), ("right", right)):
+        (root / "teleop" / f"{arm}.yaml").write_text(text)
+        edit(CELL, f"  {arm}:\n    robot: fr3\n", f"  {arm}:\n    robot: fr3\n    teleop: {arm}\n")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "message"),
+    [
+        (SPACEMOUSE, SPACEMOUSE, "device: one spacemouse may fit this and the match of arm left"),
+        (SPACEMOUSE, SPACEMOUSE + "match: {serial: B}\n", "device: one spacemouse may fit this"),
+        (SPACEMOUSE + "match: {usb: '256f:c635'}\n", SPACEMOUSE + "match: {serial: B}\n", "one spacemouse may fit"),
+        (GAMEPAD + "match: {name: x-box}\n", GAMEPAD + "match: {name: X-Box 360}\n", "device: one gamepad may fit"),
+        (JOY + "topic: /joy\n", JOY + "topic: /joy\n", "topic: input is '/joy', which also moves arm left"),
+        (JOY + "topic: joy\n", JOY + "topic: /sim_two_arms/joy\n", "topic: input is '/sim_two_arms/joy', which also"),
+    ],
+)  # fmt: skip
+def test_one_device_that_would_move_two_arms_is_refused(
+    left: str, right: str, message: str, root: Path, edit: Edit
+) -> None:
+    devices(root, edit, left, right)
+    (line,) = refusal(root)
+    assert line.startswith("mine/teleop/right.yaml:")
+    assert message in line
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (SPACEMOUSE + "match: {serial: A}\n", SPACEMOUSE + "match: {serial: B}\n"),
+        (SPACEMOUSE + "match: {usb: '256f:c635', serial: A}\n", SPACEMOUSE + "match: {usb: '256f:c62b'}\n"),
+        (GAMEPAD + "match: {name: x-box}\n", GAMEPAD + "match: {name: dualsense}\n"),
+        (JOY + "topic: /left/joy\n", JOY + "topic: /right/joy\n"),
+        (SPACEMOUSE, GAMEPAD + "match: {name: x-box}\n"),
+    ],
+)
+def test_devices_that_are_told_apart_may_move_an_arm_each(left: str, right: str, root: Path, edit: Edit) -> None:
+    devices(root, edit, left, right)
+    assert list(load_run("two_arm_insert", root=root).teleops) == ["left", "right"]
 
 
 def test_a_scripted_person_cannot_be_two(root: Path, edit: Edit) -> None:

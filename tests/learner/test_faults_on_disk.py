@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.tiny_run import header_of, steps_of, write_run
@@ -17,12 +18,15 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.checkpoint import CheckpointFolder, live_version, load_whole, pack
 from robot_stack.learner.fitting import Stopped
 from robot_stack.learner.publishing import VERSIONS_PER_LIFE
+from robot_stack.learner.reward.rescoring import Rescorer
 from robot_stack.learner.training import Training
+from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import MetricsLog, read_rows
 from robot_stack.runs.rows import AlarmRow, CheckpointFailedRow, FitRow, LostRow, of_kind
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.event import Verdict
+from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason
 from tests.learner.driven import DEMOS, AskedForDemos, Driven
 
@@ -209,8 +213,111 @@ def test_reward_model_that_an_alarm_ended_after_the_checkpoint_is_not_trusted_ag
         assert run.learner is not None
         assert run.learner.reward.monitor.lost
         assert not run.training.parts.scorer.trusted
+        assert run.replay.score_version is None
     finally:
         run.close()
+
+
+RESCORED = "reward.rescore={name: grm, settings: {server: {url: 'http://127.0.0.1:1/v1', model: any}}}"
+"""A large model whose server is away."""
+ELSEWISE = "grm-0123456789abcdef"
+"""A version of that model that was told or shown something else."""
+
+
+def _shaped_by(folder: Path, version: str) -> None:
+    """Let the large model of a version have scored and shaped all that the checkpoint knows."""
+    (newest,) = (folder / "checkpoints").glob("step_*40.pt")
+    state = load_whole(newest)
+    replay = {**state["replay"], "score_version": version, "scored_episodes": sorted(state["replay"]["episodes"])}
+    newest.write_bytes(pack({**state, "replay": replay, "reward_version": version}, success=state["success"]))
+    files = ScoreFiles(folder / "store" / "scores")
+    for name, frames in replay["episodes"].items():
+        line = np.linspace(0.0, 1.0, frames, dtype=np.float32)
+        files.append(EpisodeScores(episode_id=name, version=version, progress=line, success=line))
+
+
+def _large_version(folder: Path) -> str:
+    run = _start(folder, RESCORED)
+    try:
+        return _rescorer(run).version
+    finally:
+        run.close()
+
+
+def _rescorer(run: Driven) -> Rescorer:
+    (found,) = (watched for watched in run.training.parts.status.watched if isinstance(watched, Rescorer))
+    return found
+
+
+def test_large_model_of_another_version_than_the_checkpoints_stops_no_run(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _shaped_by(folder, ELSEWISE)
+    run = _start(folder, RESCORED)
+    try:
+        assert run.replay.score_version == run.training.parts.scorer.version
+        assert ELSEWISE in caplog.text
+        run.run(SAVED + 5, {})
+    finally:
+        run.close()
+
+
+def test_large_model_goes_on_shaping_where_a_file_of_its_scores_is_damaged(folder: Path) -> None:
+    version = _large_version(folder)
+    _shaped_by(folder, version)
+    _flip(folder / "store" / "scores" / version / f"{BAD}.npz")
+    run = _start(folder, RESCORED)
+    try:
+        assert run.replay.score_version == version
+        assert BAD not in run.replay.state_dict()["scored_episodes"]
+        assert GOOD in run.replay.state_dict()["scored_episodes"]
+        run.learner.reward.shaping.rescore()  # type: ignore[union-attr]
+        assert BAD in _rescorer(run)._offered
+    finally:
+        run.close()
+
+
+def test_large_model_that_an_alarm_ended_is_not_trusted_again_in_other_words(folder: Path) -> None:
+    metrics = MetricsLog(folder / "metrics.jsonl")
+    metrics.log(AlarmRow(version=ELSEWISE, alarm="order"))
+    metrics.close()
+    run = _start(folder, RESCORED)
+    try:
+        assert run.learner is not None
+        assert run.learner.reward.shaping.lost
+    finally:
+        run.close()
+
+
+class DemonstratedByTwo(threading.Event):
+    """No stop: the demonstrations of two actors come once the learner asks, one of the second actor's first."""
+
+    def __init__(self, run: Driven) -> None:
+        super().__init__()
+        self._run, self._asked = run, AskedForDemos(run.training)
+
+    def is_set(self) -> bool:
+        if not self._run.training.parts.statistics.accounts and self._asked.is_set():
+            for name in ("000001-demo-b", "000000-demo-a"):
+                self._run.begin(name)
+                self._run.send(name, end="success")
+        return False
+
+
+def test_large_model_is_shown_the_same_demonstration_after_a_restart_until_that_is_taken_back(tmp_path: Path) -> None:
+    versions = []
+    for taken_back in ([], [], ["000001-demo-b"], []):
+        run = Driven(tmp_path / "run", write_run(tmp_path / "run", RESCORED))
+        try:
+            for name in taken_back:
+                run.say(name, Verdict.DISCARD)
+            run.start(DemonstratedByTwo(run))
+            versions.append(_rescorer(run).version)
+        finally:
+            run.close()
+    assert versions[0] == versions[1]
+    assert versions[1] != versions[2]
+    assert versions[2] == versions[3]
 
 
 def test_torn_rows_of_metrics_stop_nobody(folder: Path) -> None:

@@ -561,8 +561,8 @@ def test_a_large_model_that_tells_failures_from_successes_goes_on(rig: Rig) -> N
 
 def test_trust_that_was_lost_stays_lost_after_a_restart(rig: Rig) -> None:
     shaped = Shaped(rig, lost=True)
-    shaped.shaping.follow_live(True)
-    rig.bench.replay.activate_scores("synthetic-v1")  # as a checkpoint of before the alarm has it, which is read last
+    assert not shaped.shaping.goes_on_with("synthetic-v1")  # as a checkpoint of before the alarm has it
+    assert Shaped(rig).shaping.goes_on_with("synthetic-v1")
     rig.bench.send("000010-online-a", [P] * 10, EndReason.SUCCESS, said=Verdict.SUCCESS)
     rig.bench.take()
     shaped.shaping.rescore()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reward_models.alarms import Alarm
+from reward_models.alarms import Alarm, AlarmConfig
 from reward_models.progress.model import FrameScores
 from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.types.command import Source
@@ -190,6 +190,37 @@ def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
     known = ["000000-demo-a", "000001-demo-a", "000010-online-a"]
     monitor.renew(Model("good", 0.99), known, known)  # type: ignore[arg-type]
     assert not monitor.lost
+
+
+@pytest.mark.parametrize(
+    ("end", "said", "alarms"),
+    [(EndReason.SUCCESS, None, ["haste"]), (EndReason.SUCCESS, Verdict.DISCARD, []), (EndReason.FAULT, None, [])],
+    ids=["nobody spoke", "discarded", "broken off"],
+)
+def test_episodes_that_are_discarded_or_broken_off_are_no_evidence(
+    bench: Bench, end: EndReason, said: Verdict | None, alarms: list[str]
+) -> None:
+    heard: list[tuple[str, Alarm]] = []
+    monitor = monitor_of(bench, heard, haste=0.3)
+    adopt(bench, monitor, Model("good", 0.99))
+    for number in range(10, 16):
+        bench.send(f"{number:06d}-online-a", [P] * 6, end, said=said)  # claimed at frame 1
+        bench.take()
+        monitor.consider()
+    assert [alarm.kind for _, alarm in heard] == alarms
+
+
+def test_what_is_unfamiliar_is_not_known_from_a_single_demonstration(bench: Bench) -> None:
+    heard: list[tuple[str, Alarm]] = []
+    monitor = monitor_of(bench, heard)
+    monitor._config = AlarmConfig(haste=0.01)
+    model = Model("good", 0.99)
+    bench.scorer.adopt(model, list(bench.statistics.episodes))  # type: ignore[arg-type]
+    monitor.renew(model, ["000000-demo-a"], list(bench.statistics.episodes))  # type: ignore[arg-type]
+    for number in range(10, 16):
+        train_online(bench, number, refused=False)
+        monitor.consider()
+    assert heard == []
 
 
 def goes_back(bench: Bench, name: str) -> None:

@@ -156,6 +156,24 @@ def test_what_ended_trust_in_the_reward_model_is_known_to_whoever_takes_it_over(
     assert (alarm.words, alarm.episodes) == ("two of three", ["0-d"])
 
 
+def test_a_reward_model_that_an_alarm_ended_after_the_last_checkpoint_is_not_trusted(
+    monday: Path, tmp_path: Path, tuesday: Tuesday
+) -> None:
+    ended = newest_reward(monday)
+    assert ended is not None
+    assert not ended.alarm
+    source = shutil.copytree(monday, tmp_path / "monday")
+    log = MetricsLog(RunPaths(source).metrics)
+    log.log(AlarmRow(version=ended.version, alarm="false_claims", words="two of three"))
+    log.close()
+    tuesday.settings += (f"start_from.run={source}",)
+    driven = tuesday.start()
+    driven.start()
+    assert driven.learner is not None
+    assert driven.learner.reward.monitor.lost
+    assert driven.replay.score_version is None
+
+
 def test_what_a_run_begins_with_is_refused_with_a_flipped_bit_and_taken_again_once_it_is_removed(
     tuesday: Tuesday,
 ) -> None:

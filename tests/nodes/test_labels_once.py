@@ -10,6 +10,7 @@ from dataclasses import asdict
 from errno import ENOSPC
 from itertools import count
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 import pytest
@@ -99,6 +100,39 @@ def test_a_large_file_is_ended_and_so_many_are_kept(rig: Rig, tmp_path: Path, mo
         rig.recorder.flush()
         assert rig.recorder._log is None
     assert [path.name[:6] for path in sorted((tmp_path / ARM).iterdir())] == ["000001", "000002"]
+
+
+def test_files_with_later_names_go_before_those_that_this_process_began(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = iter(("2001-01-03", "2001-01-02", "2001-01-01"))
+    monkeypatch.setattr("robot_stack.nodes.tools.command_recorder.time.strftime", lambda _: next(days))
+    (tmp_path / ARM).mkdir()
+    for day in (1, 2):
+        (tmp_path / ARM / f"2031-01-0{day}_120000-000.jsonl.gz").write_bytes(b"written before the clock was put right")
+    rig.recorder._keep_newest(topics.LIMITS, rig.limits)
+    for kept in (["2001-01-03", "2031-01-02"], ["2001-01-02", "2001-01-03"], ["2001-01-01", "2001-01-02"]):
+        rig.recorder.flush()
+        assert [path.name[:10] for path in sorted((tmp_path / ARM).iterdir())] == kept
+        os.truncate(rig.recorder._path, (1 << 20) + 1)
+        rig.recorder.flush()
+        assert rig.recorder.diagnose().message == "ok"
+
+
+def test_a_folder_that_is_taken_away_ends_no_process_and_is_made_again(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = time.monotonic()
+    monkeypatch.setattr("robot_stack.nodes.tools.command_recorder.time.monotonic", lambda: now_s)
+    rig.recorder._keep_newest(topics.LIMITS, rig.limits)
+    rig.recorder.flush()
+    rmtree(tmp_path / ARM)
+    rig.recorder.flush()
+    assert "is not written (No such file or directory)" in rig.recorder.diagnose().message
+    now_s += RETRY_S
+    rig.recorder.flush()
+    assert list((tmp_path / ARM).iterdir()) == [rig.recorder._path]
+    assert rig.recorder.diagnose().message == "ok"
 
 
 def _full(_: CommandLog) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from robot_stack.nodes.diagnostics import Due, RateMeter
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase, ResetRequest
 from robot_stack.nodes.safety.wires import StampJoin
 from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
+from robot_stack.sensing.framing import Framing
+from robot_stack.sensing.pixels import jpeg_of
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import EpisodeKind
@@ -151,3 +155,21 @@ def test_the_status_says_which_task_it_is() -> None:
     status = EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="e", task_id="peg_insert_back")
     assert EpisodeStatus.from_text(status.to_text()) == status
     assert EpisodeStatus.from_text("phase=running kind=demo episode=e").task_id is None
+
+
+def test_a_file_of_another_size_than_the_cameras_is_refused_before_it_is_decoded(monkeypatch) -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    from sensor_msgs.msg import CompressedImage
+
+    from robot_stack.nodes.camera import node as camera
+
+    refused: list[str] = []
+    monkeypatch.setattr(camera, "decode", lambda *_: pytest.fail("it was decoded"))
+    there = SimpleNamespace(
+        _take=lambda _: 1,
+        framing=Framing(height_px=60, width_px=80, policy_height_px=16, policy_width_px=24),
+        watch=SimpleNamespace(refuse=lambda cause, text, now_ns: refused.append(text)),
+    )
+    msg = CompressedImage(format="jpeg", data=jpeg_of(np.zeros((4000, 6000, 3), np.uint8)))
+    camera.TopicCameraNode._on_file(there, msg)
+    assert [text.partition(",")[0] for text in refused] == ["image is 6000x4000"]

@@ -156,6 +156,12 @@ def test_held_back_progress_follows_where_it_is_trusted_and_stands_where_it_is_n
     assert hold_back(phi, np.zeros(len(phi))).tolist() == [phi[0]] * len(phi)
 
 
+def test_the_gate_trusts_two_members_by_how_far_they_are_apart_of_their_mean() -> None:
+    members = np.array([[0.4, 0.7], [0.4, 0.9]])
+    held = gated(members.mean(axis=0), members.std(axis=0), alpha=20.0)
+    assert held == pytest.approx([0.4, 0.4 + np.exp(-20 * (0.2 / 0.8) ** 2) * 0.4])
+
+
 def test_members_that_differ_little_hold_nothing_back_where_little_is_done() -> None:
     phi = np.array([0.8, 0.8, 0.02, 0.02, 0.02])
     assert gated(phi, np.full(5, 0.02), alpha=20.0)[-1] == pytest.approx(0.02, abs=0.01)

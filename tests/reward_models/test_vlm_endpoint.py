@@ -178,9 +178,26 @@ def test_a_server_without_log_probabilities_is_refused_where_they_are_needed() -
         ask(server.url, top_logprobs=20)
 
 
-def test_an_answer_that_was_cut_is_marked() -> None:
-    with Server(says("+4", finish_reason="length")) as server:
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_an_answer_that_was_cut_is_marked(reason: str) -> None:
+    with Server(says("+4", finish_reason=reason)) as server:
         assert not ask(server.url)[0].complete
+        assert len(server.bodies) == 1  # it would be cut again
+
+
+@pytest.mark.parametrize("reason", ["stop", None])
+def test_an_answer_that_was_said_to_its_end_is_whole(reason: str | None) -> None:
+    with Server(says("+45", finish_reason=reason)) as server:
+        assert ask(server.url) == [Answer(text="+45")]
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_an_answer_that_a_server_broke_off_is_none_and_is_asked_for_again(reason: str) -> None:
+    broken_off = says("+4", finish_reason=reason)
+    with Server(broken_off, says("+45")) as server:
+        assert ask(server.url) == [Answer(text="+45")]
+    with Server(broken_off) as server, pytest.raises(RewardError, match=f"it broke its answer off: '{reason}'"):
+        ask(server.url)
 
 
 @pytest.mark.parametrize("content", [None, ""])

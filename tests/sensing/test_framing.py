@@ -148,6 +148,8 @@ def test_the_result_is_never_a_view_of_the_capture() -> None:
 def test_another_size_than_in_the_file_is_refused_in_words(shape: tuple[int, int, int]) -> None:
     with pytest.raises(SpecError, match=f"image is {shape[1]}x{shape[0]}, must be 80x60 as in the camera's file"):
         FRAMING.apply(np.zeros(shape, np.uint8))
+    with pytest.raises(SpecError, match=f"image is {shape[1]}x{shape[0]}, must be 80x60"):
+        FRAMING.require(*shape[:2])
 
 
 def test_a_camera_file_says_all_of_it() -> None:

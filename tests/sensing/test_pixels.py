@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+from contextlib import suppress
+
 import cv2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.sensing.pixels import LARGE_PX, LAYOUTS, decode, jpeg_of, layout_of, to_rgb, view_of
+from robot_stack.sensing.pixels import LARGE_PX, LAYOUTS, decode, jpeg_of, layout_of, said_size, to_rgb, view_of
 from robot_stack.types.errors import SpecError
 
 RGB = np.random.default_rng(0).integers(0, 256, (6, 5, 3), dtype=np.uint8)
@@ -121,6 +125,51 @@ def test_a_damaged_file_is_refused(cut: int) -> None:
     file = cv2.imencode(".png", RGB)[1].reshape(-1)
     with pytest.raises(SpecError, match="cannot be decoded"):
         decode(file[:cut], "png")
+
+
+def saying(form: str, rows: int, columns: int) -> np.ndarray:
+    """A small file whose header says that it is large."""
+    file = bytearray(cv2.imencode(f".{form}", RGB)[1].tobytes())
+    if form == "png":
+        file[16:24] = struct.pack(">II", columns, rows)
+        file[29:33] = struct.pack(">I", zlib.crc32(file[12:29]))
+    else:
+        frame = file.index(b"\xff\xc0") + 5
+        file[frame : frame + 4] = struct.pack(">HH", rows, columns)
+    return np.frombuffer(bytes(file), np.uint8)
+
+
+@pytest.mark.parametrize("form", ["png", "jpg"])
+@pytest.mark.parametrize("side", [60_000, 20_000])
+def test_a_file_that_says_it_is_huge_is_refused_before_it_is_decoded(
+    form: str, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(SpecError, match=rf"is {side}x{side}, must have at most"):
+        decode(saying(form, side, side), form)
+
+
+def test_what_opencv_raises_of_a_file_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raising(*_: object) -> None:
+        raise cv2.error("validateInputImageSize")
+
+    monkeypatch.setattr(cv2, "imdecode", raising)
+    with pytest.raises(SpecError, match="cannot be decoded"):
+        decode(saying("png", 6, 5), "png")
+
+
+@pytest.mark.parametrize("words", [[], [cv2.IMWRITE_JPEG_PROGRESSIVE, 1], [cv2.IMWRITE_JPEG_RST_INTERVAL, 1]])
+def test_the_size_of_a_file_is_read_out_of_its_header(words: list[int]) -> None:
+    for each in (np.zeros((300, 17, 3), np.uint8), np.zeros((9, 400), np.uint8)):
+        assert said_size(cv2.imencode(".jpg", each, words)[1].reshape(-1), "jpeg") == each.shape[:2]
+        assert said_size(cv2.imencode(".png", each)[1].reshape(-1), "png") == each.shape[:2]
+
+
+@given(st.binary(max_size=80), st.sampled_from([b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b""]))
+def test_any_bytes_are_decoded_or_refused(data: bytes, start: bytes) -> None:
+    with suppress(SpecError):
+        image, _ = decode(np.frombuffer(start + data, np.uint8), "jpeg")
+        assert image.ndim == 3
 
 
 def test_a_sixteen_bit_png_is_refused_in_words() -> None:

@@ -145,19 +145,23 @@ class FakeEventHandle:
         self._library = library
         self._device = device
         device.waiting.clear()
+        self._opened_with = {code: self.absinfo(code) for code in device.axes}
         self.path, self.name, self.uniq, self.phys = device.path, device.name, device.uniq, device.phys
         self.info = SimpleNamespace(
             bustype=device.bustype, vendor=device.vendor, product=device.product, version=1
         )  # fmt: skip
 
     def capabilities(self, verbose: bool = False, absinfo: bool = True) -> dict:
+        """As evdev does, with the values that the axes had when the device was opened."""
         found: dict = {EV_SYN: [SYN_REPORT, SYN_DROPPED], EV_KEY: sorted(self._device.keys)}
-        if self._device.axes:
-            found[EV_ABS] = [
-                (code, SimpleNamespace(value=value, min=low, max=high, fuzz=0, flat=0, resolution=0))
-                for code, (value, low, high) in self._device.axes.items()
-            ]
+        if self._opened_with:
+            found[EV_ABS] = list(self._opened_with.items()) if absinfo else list(self._opened_with)
         return found
+
+    def absinfo(self, code: int) -> SimpleNamespace:
+        self._check()
+        value, low, high = self._device.axes[code]
+        return SimpleNamespace(value=value, min=low, max=high, fuzz=0, flat=0, resolution=0)
 
     def active_keys(self) -> list[int]:
         self._check()

@@ -143,6 +143,15 @@ def test_after_dropped_events_the_device_is_asked_anew():
     assert port.read() == [Change(EV_KEY, KEYS["BTN_TR"], 0)]
 
 
+def test_after_dropped_events_an_axis_is_where_it_is_and_not_where_it_was_as_the_device_was_opened():
+    thing = pad(axes={AXES["ABS_X"]: [10, -10, 10]})
+    port = open_pad(FakeEvdev(thing))
+    port.read()
+    thing.axis(AXES["ABS_X"], 0)
+    thing.overflow()
+    assert port.read() == [Snapshot(keys=frozenset(), axes={AXES["ABS_X"]: AxisState(value=0, low=-10, high=10)})]
+
+
 def test_an_event_device_that_is_gone_says_so():
     thing = pad()
     port = open_pad(FakeEvdev(thing))
@@ -203,7 +212,19 @@ def test_the_libraries_have_what_is_used_of_them():
     evdev = pytest.importorskip("evdev", reason="evdev is not installed")
     pytest.importorskip("hid", reason="hidapi is not installed")
     hid = load_hid()
-    for name in ("capabilities", "active_keys", "read", "grab", "close", "path", "phys", "uniq", "info", "name"):
+    for name in (
+        "capabilities",
+        "absinfo",
+        "active_keys",
+        "read",
+        "grab",
+        "close",
+        "path",
+        "phys",
+        "uniq",
+        "info",
+        "name",
+    ):
         assert hasattr(evdev.InputDevice, name), name
     assert isinstance(evdev.list_devices(), list)
     for name in ("open_path", "set_nonblocking", "read", "close"):

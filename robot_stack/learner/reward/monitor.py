@@ -80,13 +80,14 @@ class ShapingScores:
         if self._rescorer is None or self.lost or self._replay.score_version != self._rescorer.version:
             self._replay.activate_scores(self._scorer.version if trusted else None)
 
+    def goes_on_with(self, version: str) -> bool:
+        """Return whether a version that shaped the reward before a restart is the large model's, and trusted."""
+        return self._rescorer is not None and version == self._rescorer.version and not self.lost
+
     def rescore(self) -> None:
         """Offer what has ended to the large model; its scores count once it knows nearly all of it."""
         rescorer = self._rescorer
-        if rescorer is None:
-            return
-        if self.lost:
-            self._drop(rescorer)
+        if rescorer is None or self.lost:
             return
         accounts = [a for a in self._statistics.accounts if a.end is not None]
         ended = [a.header.episode_id for a in accounts if a.header.kind is not EpisodeKind.EVAL]
@@ -118,7 +119,7 @@ class ShapingScores:
         return False
 
     def _drop(self, rescorer: Rescorer) -> None:
-        """See to it that a model that is not trusted is asked nothing and shapes nothing; a checkpoint may say else."""
+        """See to it that a model that is not trusted is asked nothing and shapes nothing."""
         rescorer.give_up()
         if self._replay.score_version == rescorer.version:
             self._replay.activate_scores(self._scorer.version if self._live_trusted else None)
@@ -225,7 +226,7 @@ class RewardMonitor:
                 account.end is None
                 or name in self._seen
                 or not is_judged(online, number)
-                or not account.steps
+                or not _tells(account)
                 or not self._scorer.holds(name)
             ):
                 continue
@@ -261,7 +262,7 @@ class RewardMonitor:
     def _watch(self, task_id: str, known: list[str]) -> None:
         """Begin to watch one task, given the known episodes of it."""
         demos = self._usual(known)
-        others = {name: [other for other in demos if other != name] or [name] for name in demos}
+        others = {name: [other for other in demos if other != name] for name in demos}
         normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
         for account in self._statistics.ended(EpisodeKind.ONLINE):
             if account.header.task_id == task_id and account.success and not self._statistics.again(account):
@@ -273,12 +274,15 @@ class RewardMonitor:
         episode_id = account.header.episode_id
         inputs = self._scorer.inputs(episode_id)
         scores = self._model.score(inputs)
-        trained = np.concatenate([self._model.standardised(self._scorer.inputs(name)) for name in known])
+        distance = np.full(len(inputs), np.nan)
+        if known:
+            trained = np.concatenate([self._model.standardised(self._scorer.inputs(name)) for name in known])
+            distance = nearest_distance(self._model.standardised(inputs), trained)
         return EpisodeEvidence(
             name=episode_id,
             progress=scores.progress,
             spread=scores.spread,
-            distance=nearest_distance(self._model.standardised(inputs), trained),
+            distance=distance,
             claimed_at=self._scorer.claimed_at(episode_id, scores.success),
             refused=account.verdicts.get(LabelSource.OPERATOR) is Verdict.FAILURE,
             confirmed=account.confirmed,

@@ -117,6 +117,11 @@ class Rescorer:
             return self._unforeseen or self._unscored
         return f"reward model {self.version} does not answer, its episodes are asked about again: {self.away}"
 
+    @property
+    def family(self) -> str:
+        """Return the name of the model's family."""
+        return family_of(self.version)
+
     def start(self) -> None:
         """Start the scoring service and the thread that asks it.
 
@@ -277,6 +282,11 @@ class Rescorer:
             self._unforeseen = said
         self.failed[episode_id] = why
         log.warning("%s", said)
+
+
+def family_of(version: str) -> str:
+    """Return the name of a large model's family, given its version; "" for a live model's."""
+    return version.rpartition("-")[0]
 
 
 def _values(scores: Sequence[Score]) -> np.ndarray:

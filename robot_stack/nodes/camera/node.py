@@ -24,7 +24,7 @@ from robot_stack.plugins import Registry
 from robot_stack.sensing.camera_watch import Cause
 from robot_stack.sensing.capture import CameraPart, Capture, Source
 from robot_stack.sensing.file_source import FileSource
-from robot_stack.sensing.pixels import decode
+from robot_stack.sensing.pixels import decode, said_size
 from robot_stack.sensing.stamps import stamp_clock
 from robot_stack.sensing.v4l2_source import V4l2Source
 from robot_stack.types.errors import ConfigError, SpecError
@@ -80,6 +80,7 @@ class TopicCameraNode(CameraNode):
             return
         data = file_of(msg)
         try:
+            self.framing.require(*said_size(data, msg.format))
             pixels, encoding = decode(data, msg.format)
         except SpecError as error:
             self.watch.refuse(Cause.FORMAT, str(error), time.monotonic_ns())

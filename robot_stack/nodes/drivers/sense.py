@@ -21,7 +21,7 @@ from robot_stack.nodes.conversion import pose_from_msg, ros_ns_of
 from robot_stack.nodes.drivers.messages import joint_values, wrench_from_msg
 from robot_stack.nodes.drivers.wires import Wires
 from robot_stack.nodes.qos import LATCHED, SAMPLED_EACH
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.workcell.build_arm import (
@@ -175,9 +175,15 @@ class TfPose:
             return
         self._stamp_ns = stamp_ns
         point, turn = found.transform.translation, found.transform.rotation
-        pose = Pose(
-            position_m=np.array([point.x, point.y, point.z]), quaternion_xyzw=np.array([turn.x, turn.y, turn.z, turn.w])
-        )
+        try:
+            pose = Pose(
+                position_m=np.array([point.x, point.y, point.z]),
+                quaternion_xyzw=np.array([turn.x, turn.y, turn.z, turn.w]),
+            )
+        except SpecError as error:  # tf2 lets a turn pass that is 0.5 % too long or too short
+            text = f"transform from {base} to {tcp} on /tf cannot be used: {error}; correct what publishes it"
+            self._health.refused(POSE, Fault(kind=FaultKind.INPUT_INVALID, text=text), now_ns)
+            return
         refusal = self._arm.take_pose(pose, base, stamp_ns, now_ns)
         if refusal is not None:
             self._health.refused(POSE, refusal, now_ns)

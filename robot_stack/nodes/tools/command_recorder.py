@@ -57,6 +57,7 @@ class ArmRecorder:
         self._folder = folder
         self._config = config
         self._path = folder / "none"
+        self._begun: list[Path] = []
         self._log: CommandLog | None = None
         self._on_disk = False
         """Whether some of the file has reached the disk; until then no older one is given up for it."""
@@ -91,8 +92,6 @@ class ArmRecorder:
         if self._log is None and topics.LIMITS in self._newest:
             self._begin()
         self._try(self._flush)
-        if self._log is not None and self._path.stat().st_size > self._config.file_mb << 20:
-            self.close()
 
     def _on_label(self, msg: Joy) -> None:
         session = self._node.sealer.sender(topics.label(self._arm), msg)
@@ -151,6 +150,7 @@ class ArmRecorder:
             return
         stamp = f"{time.strftime('%Y-%m-%d_%H%M%S')}-{time.monotonic_ns() % 1000:03d}"
         self._path = self._folder / self._arm / f"{stamp}.jsonl.gz"
+        self._begun.append(self._path)
         self._on_disk = False
         try:
             self._log = CommandLog(self._path, arm=self._arm, run=self._run)
@@ -162,12 +162,20 @@ class ArmRecorder:
         self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
 
     def _flush(self, log: CommandLog) -> None:
-        """Flush the file; once some of it is on disk, remove the oldest of too many."""
+        """Flush the file; once some of it is on disk, remove the oldest of too many; end it if it is large.
+
+        Files are named by the wall clock, which may have been ahead: those of this process are the newest.
+        """
         log.flush()
         if not self._on_disk:
             self._on_disk = True
-            for old in sorted(self._path.parent.glob("*.jsonl.gz"))[: -self._config.files]:
+            begun = {path: number for number, path in enumerate(self._begun)}
+            files = self._path.parent.glob("*.jsonl.gz")
+            for old in sorted(files, key=lambda path: (begun.get(path, -1), path))[: -self._config.files]:
                 old.unlink()
+        if self._path.stat().st_size > self._config.file_mb << 20:
+            log.close()
+            self._log = None
 
     def _try(self, write: Callable[[CommandLog], None]) -> None:
         """Write to the file if there is one: none before the limits are known, nor between two files."""
@@ -188,7 +196,7 @@ class ArmRecorder:
             with suppress(OSError):
                 self._path.unlink()
         self._retry_s = time.monotonic() + RETRY_S
-        said = f"{self._path} is not written ({error.strerror}); free some space"
+        said = f"{self._path} is not written ({error.strerror}); free some space, and leave its folder"
         if said != self._error:
             self._error = said
             self._node.get_logger().error(said)

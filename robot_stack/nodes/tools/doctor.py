@@ -234,6 +234,10 @@ class DoctorNode(Node):
         except SpecError as error:
             self.refused[topics.teleop(arm)] = str(error)
             return
+        if sample.twist.shape != (len(AXES),):
+            text = f"teleop command has {len(sample.twist)} axes, must have {len(AXES)}; update its sender"
+            self.refused[topics.teleop(arm)] = text
+            return
         heard.deadman = heard.deadman or sample.deadman
         heard.twists.append(sample.twist)
         for axis, value in zip(AXES, sample.twist, strict=True):

@@ -28,7 +28,10 @@ KEPT = 600
 
 
 class Onlooker(Node):
-    """A ROS node that keeps what is seen of one cell and one of its arms, in the order of arrival."""
+    """A ROS node that keeps what is seen of one cell and one of its arms, in the order of arrival.
+
+    What cannot be read is passed over.
+    """
 
     def __init__(self, run: ResolvedRun, namespace: str, arm: str) -> None:
         super().__init__("onlooker", namespace=namespace, start_parameter_services=False)
@@ -56,13 +59,15 @@ class Onlooker(Node):
         def receive(msg: Image) -> None:
             kept = self.images[name]
             if due.now(time.monotonic_ns()) and len(kept) < KEPT:
-                kept.append(image_from_msg(msg))
+                with suppress(SpecError):  # a stray message costs no views
+                    kept.append(image_from_msg(msg))
 
         return receive
 
     def _on_state(self, msg: JointState) -> None:
-        self.state = state_from_msg(msg, self._arm)
-        self.positions_m.append(self.state.T_base_tcp.position_m)
+        with suppress(SpecError):
+            self.state = state_from_msg(msg, self._arm)
+            self.positions_m.append(self.state.T_base_tcp.position_m)
 
     def _on_mode(self, msg: String) -> None:
         with suppress(SpecError):
