@@ -36,7 +36,11 @@ except ImportError as missing:
 
 COMMON = (
     DeclareLaunchArgument("set", default_value="", description="overrides key=value, separated by spaces"),
-    DeclareLaunchArgument("folder", default_value="", description="run folder; default: a new one in runs/"),
+    DeclareLaunchArgument(
+        "folder",
+        default_value="",
+        description="run folder; default: runs/RUN where drivers or a learner elsewhere are, else a new one in it",
+    ),
 )
 SCOPE = ("ros_namespace", "ros_remaps", "global_params")
 """Where launch_ros keeps what an including launch file has pushed for the nodes of its group."""

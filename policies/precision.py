@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+CAPABILITIES: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+"""What this processor can do; unknown, and so none, before torch 2.11."""
 FAST_BF16 = {
-    "cpu": any(torch.cpu.get_capabilities().get(name, False) for name in ("avx512_bf16", "amx_bf16")),
+    "cpu": any(CAPABILITIES.get(name, False) for name in ("avx512_bf16", "amx_bf16")),
     "cuda": True,
 }
 """Which kinds of device multiply bf16 faster than float32."""

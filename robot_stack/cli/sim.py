@@ -141,6 +141,8 @@ def _run(dry_run: DryRun, beginning: Beginning) -> int:
     beginning.write(folder)
     try:
         with prepared(dry_run.resolved, folder) as ready, terminate_as_interrupt():
+            if (told := ready.taken_instead_of(dry_run.resolved.cell.dds_domain)) is not None:
+                say.text(told)
             table = process_table(dry_run.resolved, folder)
             with _Window(table, ready, say) as window:
                 rows = [row for row in table if not row.window]

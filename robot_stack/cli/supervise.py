@@ -79,8 +79,8 @@ def supervise(
     check_ros(resolved)
     names = ", ".join(spec.name for spec in table)
     print(f"{resolved.name}: {names}; DDS domain {ready.domain}; logs in {ready.log_folder}", flush=True)
-    if ready.domain != resolved.cell.dds_domain:
-        print(f"domain {resolved.cell.dds_domain} is in use by another program; this run took {ready.domain}")
+    if (told := ready.taken_instead_of(resolved.cell.dds_domain)) is not None:
+        print(told)
     began_s = time.time()
     supervisor = Supervisor(table, environment=ready.environment, log_folder=ready.log_folder, say=_say)
     before = {number: signal.getsignal(number) for number in ending_signals()}

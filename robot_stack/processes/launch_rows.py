@@ -64,8 +64,12 @@ def _table(
     """Return what to say, the processes of the run, and the environment that they share."""
     if kind == "sim":
         _refuse_real_arms(resolved, values["run"])
-    folder = Path(values["folder"]) if values["folder"] else usual_folder(resolved, Path("runs"))
     cell_only, remote_learner = (values.get(key) == "true" for key in ("cell_only", "remote_learner"))
+    meets = kind == "learner" or (
+        remote_learner and not cell_only
+    )  # as `train` and `act`: in the one folder of the run
+    usual = Path("runs", resolved.name) if meets else usual_folder(resolved, Path("runs"))
+    folder = Path(values["folder"]) if values["folder"] else usual
     parts = {Part.LEARNER} if kind == "learner" else {Part.CELL} if cell_only or remote_learner else set(Part)
     changed = claim.enter_context(begun(resolved, folder, *parts))
     if kind == "learner":

@@ -47,6 +47,12 @@ class PreparedRun:
     domain: int
     environment: dict[str, str]
 
+    def taken_instead_of(self, wanted: int) -> str | None:
+        """Return what to tell where the run could not have the domain of its cell; None where it has it."""
+        if self.domain == wanted:
+            return None
+        return f"domain {wanted} is in use by another program; this run took {self.domain}"
+
     @property
     def log_folder(self) -> Path:
         """Return the folder that gets one log per process."""

@@ -34,8 +34,14 @@ def build_summary(folder: Path) -> dict[str, Any]:
 
 
 def write_summary(record: RunRecord) -> dict[str, Any]:
-    """Compute the figures and write `summary.json` beside the run, whole or not at all; returns them."""
+    """Compute the figures and write `summary.json` beside the run, whole or not at all; returns them.
+
+    A run that was pulled came with figures and without what they are computed from: those stay, unless measured here.
+    """
     summary = summarise(record)
+    if not record.rows and not record.actor_rows:
+        summary = _kept(_read(record.paths.summary), summary)
+        summary["missing"] = _missing(summary, record)
     write_durable(record.paths.summary, json.dumps(summary, indent=2) + "\n")
     return summary
 
@@ -62,6 +68,27 @@ def summarise(record: RunRecord) -> dict[str, Any]:
         summary["asking"] = asked
     summary["missing"] = _missing(summary, record)
     return summary
+
+
+def _read(path: Path) -> Figures:
+    """Return the figures of a `summary.json`; none where there is no sound one."""
+    try:
+        told = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _kept(earlier: Figures, now: Figures) -> Figures:
+    """Return the present figures, and where one is null the earlier one of the same name."""
+    kept = {**earlier, **now}
+    for name, value in now.items():
+        before = earlier.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            kept[name] = {**before, **{key: entry for key, entry in value.items() if entry is not None}}
+        elif value is None:
+            kept[name] = before
+    return kept
 
 
 def human_share(episodes: list[EpisodeRow]) -> float | None:

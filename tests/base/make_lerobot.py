@@ -28,7 +28,9 @@ SMALL = {
         "n_vqvae_training_steps": 1, "gpt_input_dim": 16, "gpt_output_dim": 16, "gpt_n_layer": 1, "gpt_n_head": 2,
         "gpt_hidden_dim": 16, "pretrained_backbone_weights": None, "use_group_norm": True,
     },
-    "tdmpc": {"latent_dim": 8, "mlp_dim": 16, "q_ensemble_size": 2, "n_gaussian_samples": 8, "n_pi_samples": 2, "n_elites": 4},
+    "tdmpc": {
+        "latent_dim": 8, "mlp_dim": 16, "q_ensemble_size": 2, "n_gaussian_samples": 8, "n_pi_samples": 2, "n_elites": 4,
+    },
 }  # fmt: skip
 SMALL["diffusion_of_now"] = SMALL["diffusion"] | {"n_obs_steps": 1}
 

@@ -73,6 +73,19 @@ def test_a_launched_real_run_goes_on_where_it_was_recorded(kind: str, monkeypatc
     assert json.loads(answers.getvalue().splitlines()[0])["said"].endswith("folder runs/fr3_table")
 
 
+@pytest.mark.parametrize("kind", ["learner", "workcell"])
+def test_launched_parts_that_meet_others_go_on_in_the_one_folder_of_the_run(monkeypatch, tmp_path, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = {"run": "peg_insert", "set": "cell.dds_domain=76", "folder": "", "address": "", "remote_learner": "true"}
+    tokens = []
+    for _ in range(2):
+        answers = io.StringIO()
+        launch_rows.main([kind, json.dumps(values)], io.StringIO(), answers)
+        assert json.loads(answers.getvalue().splitlines()[0])["said"].endswith("folder runs/peg_insert")
+        tokens.append([path.read_text() for path in Path("runs").rglob(FILE)])
+    assert tokens[0] == tokens[1]
+
+
 def test_the_launch_file_of_the_dry_run_refuses_a_real_arm(monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     values = {"run": "fr3_table", "set": "cell.dds_domain=76", "folder": "", "cell_only": "true"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 from typing import Any
 
 import pytest
 import torch
 
+from policies import precision
 from policies.device import find_device
 from policies.optimiser import make_adam
 from policies.precision import FAST_BF16
@@ -70,3 +72,13 @@ def test_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         find_device("cuda")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert [find_device(wanted) for wanted in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
+
+
+def test_a_torch_that_does_not_tell_the_processors_capabilities_makes_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities")
+    found = importlib.util.spec_from_file_location("precision_of_an_older_torch", precision.__file__)
+    assert found is not None
+    assert found.loader is not None
+    older = importlib.util.module_from_spec(found)
+    found.loader.exec_module(older)
+    assert older.FAST_BF16 == {"cpu": False, "cuda": True}

@@ -15,6 +15,7 @@ from robot_stack.report.headline import headline
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.summary import build_summary, write_summary
 from robot_stack.report.targets import figures
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -297,3 +298,26 @@ def test_the_score_of_an_insertion_is_told_beside_success_where_there_is_one(own
     assert line.name == "score of the policy as an insertion"
     assert line.value.startswith("91.2 of 99 (insertion 75.0, duration 11.5, ")
     assert line.value.endswith("contact -6.0)")
+
+
+def test_figures_that_came_with_a_pulled_run_stay_unless_they_are_measured_here(own_run: Path, tmp_path: Path) -> None:
+    came = write_summary(read_run(own_run))
+    pulled = tmp_path / "pulled"
+    pulled.mkdir()
+    for path in (RunPaths(own_run).resolved, RunPaths(own_run).summary):
+        (pulled / path.name).write_bytes(path.read_bytes())
+    summary = write_summary(read_run(pulled))
+    assert summary["training"] == came["training"]
+    assert summary["demos"] == came["demos"]
+    assert summary["policy"] == came["policy"]
+    evaluation = RunPaths(own_run).evaluation("policy")
+    measured = json.loads(evaluation.read_text()) | {"success": 12}
+    RunPaths(pulled).evaluation("policy").write_text(json.dumps(measured))
+    assert write_summary(read_run(pulled))["policy"]["success"] == 12
+    assert json.loads(RunPaths(pulled).summary.read_text())["training"] == came["training"]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"training": 3}'])
+def test_a_summary_that_cannot_be_kept_is_no_obstacle(tmp_path: Path, text: str) -> None:
+    RunPaths(tmp_path).summary.write_text(text)
+    assert write_summary(read_run(tmp_path))["training"]["episodes"] is None
