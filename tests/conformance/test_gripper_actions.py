@@ -7,12 +7,14 @@ The message types of gripper actions are not among the wheels of ROS 2, so that 
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
+from action_msgs.msg import GoalStatus
 from rclpy.task import Future
 
 from robot_stack.config.driver_parts import ActionGripper
@@ -37,6 +39,10 @@ class Handle:
     def get_result_async(self) -> Future:
         return self.result
 
+    def end(self, status: int, *, reached_goal: bool = False) -> None:
+        """Answer as GripperCommand and ParallelGripperCommand do."""
+        self.result.set_result(SimpleNamespace(status=status, result=SimpleNamespace(reached_goal=reached_goal)))
+
 
 class Server:
     """An action's server as its client sees it."""
@@ -60,6 +66,19 @@ class Server:
         return handle
 
 
+class Clock:
+    """Steady, and turned by hand."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**9
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def passes(self, seconds: float) -> None:
+        self.now_ns += round(seconds * 1e9)
+
+
 class Log:
     def __init__(self) -> None:
         self.warnings: list[str] = []
@@ -74,13 +93,29 @@ def server() -> Server:
 
 
 @pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(grippers.time, "monotonic_ns", clock.monotonic_ns)
+    return clock
+
+
+@pytest.fixture
 def log() -> Log:
     return Log()
 
 
 @pytest.fixture
-def face(server: Server, log: Any) -> GripperFace:
-    gripper = load(config_root() / "robots" / "fr3_franka.yaml", ROBOTS).gripper
+def face(server: Server, clock: Clock, log: Any) -> GripperFace:
+    return face_of("fr3_franka", server, log)
+
+
+@pytest.fixture
+def robotiq(server: Server, clock: Clock, log: Any) -> GripperFace:
+    return face_of("ur5e", server, log)
+
+
+def face_of(robot: str, server: Server, log: Any) -> GripperFace:
+    gripper = load(config_root() / "robots" / f"{robot}.yaml", ROBOTS).gripper
     assert isinstance(gripper, ActionGripper)
     return GripperFace(ActionMover(server, lambda position: position), gripper, log)
 
@@ -104,9 +139,52 @@ def test_a_goal_that_is_accepted_only_after_the_halt_is_cancelled_then(face: Gri
 def test_a_goal_that_is_done_is_left_alone_and_the_hand_goes_on_holding(face: GripperFace, server: Server) -> None:
     face.follow(0.0)
     handle = server.answer()
-    handle.result.set_result(None)
-    face.halt(None)
+    handle.end(GoalStatus.STATUS_SUCCEEDED, reached_goal=True)
+    for moving_at in (0.1, None):  # what is measured comes late
+        face.halt(moving_at)
+    assert (handle.cancelled, server.goals) == (0, [0.0])
+
+
+def test_a_robotiq_that_still_closes_after_its_goal_is_done_is_stopped_where_it_is(
+    robotiq: GripperFace, server: Server, clock: Clock
+) -> None:
+    """Its speed always reads 0, so that its controller takes it for stalled 50 ms after it has the goal."""
+    robotiq.follow(0.0)
+    handle = server.answer()
+    clock.passes(0.05)
+    handle.end(GoalStatus.STATUS_SUCCEEDED)
+    for moving_at in (0.8, 0.79, None, 0.78):
+        clock.passes(0.008)
+        robotiq.halt(moving_at)
     assert handle.cancelled == 0
+    assert server.goals == pytest.approx([0.7929, 0.2 * 0.7929])
+    assert server.answer().cancelled == 0
+    robotiq.follow(0.0)  # the same opening, wanted again
+    assert server.goals[2:] == [0.7929]
+
+
+def test_a_robotiq_whose_joint_seems_to_stand_between_two_readings_is_stopped_too(
+    robotiq: GripperFace, server: Server, clock: Clock
+) -> None:
+    """Joint states come at 500 Hz, of a position that is read some 20 times a second."""
+    robotiq.follow(0.0)
+    server.answer().end(GoalStatus.STATUS_SUCCEEDED)
+    clock.passes(0.5)
+    for moving_at in (None, None, None, None, 0.4):
+        clock.passes(0.008)
+        robotiq.halt(moving_at)
+    assert server.goals == pytest.approx([0.7929, 0.6 * 0.7929])
+
+
+def test_one_that_is_done_before_the_halt_and_moves_only_after_it_is_stopped_then(
+    robotiq: GripperFace, server: Server, clock: Clock
+) -> None:
+    robotiq.follow(0.0)
+    server.answer().end(GoalStatus.STATUS_SUCCEEDED)
+    for moving_at in (None, None, 0.9, 0.8):
+        clock.passes(0.03)
+        robotiq.halt(moving_at)
+    assert server.goals == pytest.approx([0.7929, 0.1 * 0.7929])
 
 
 def test_a_goal_that_another_has_replaced_before_it_was_accepted_is_cancelled(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from std_msgs.msg import Float64MultiArray
@@ -82,14 +83,54 @@ class PositionMover:
             self._publish(at)
 
 
+class SentGoal:
+    """One goal of an action, and how far its server has got with it."""
+
+    def __init__(self, *, stops: bool) -> None:
+        """Begin with a goal that was just sent.
+
+        Args:
+            stops: It sends the gripper to where it is, and is itself not to be stopped.
+        """
+        self.stops = stops
+        self._handle: Any = None
+        self._result: Any = None
+        self._cancelled = False
+
+    @property
+    def runs_on(self) -> bool:
+        """Return whether the server is done with it though the gripper neither was stopped nor is at its goal.
+
+        A server that is told no speed of the gripper takes it for stalled soon after it has begun: Robotiq's.
+        """
+        if self._result is None:
+            return False
+        return not (self._result.status == GoalStatus.STATUS_CANCELED or self._result.result.reached_goal)
+
+    def take(self, handle: Any) -> None:
+        """Note that the server has taken it; one that was cancelled before is cancelled now."""
+        self._handle = handle
+        handle.get_result_async().add_done_callback(self._on_result)
+        if self._cancelled:
+            handle.cancel_goal_async()
+
+    def cancel(self) -> None:
+        """Cancel it once, now or when the server has taken it; one that is done is not affected."""
+        if self._handle is not None and self._result is None and not self._cancelled:
+            self._handle.cancel_goal_async()
+        self._cancelled = True
+
+    def _on_result(self, answered: Any) -> None:
+        self._result = answered.result()
+
+
 class ActionMover:
     """Moves the joint by an action's goals, each of which replaces the one before."""
 
     def __init__(self, client: Any, goal_at: Callable[[float], Any]) -> None:
         self._client, self._goal_at = client, goal_at
-        self._sent = 0
-        self._handle: Any = None
-        self._stopped = False
+        self._way = GripperWay()
+        self._newest: SentGoal | None = None
         self.refused = False
         """Whether the server refused the newest goal."""
 
@@ -97,33 +138,34 @@ class ActionMover:
         """Send a goal if the server is there."""
         if not self._client.server_is_ready():
             return False
-        self._sent += 1
-        self._handle, self._stopped, self.refused = None, False, False
-        number = self._sent
-        self._client.send_goal_async(self._goal_at(position)).add_done_callback(
-            lambda answered: self._on_answer(number, answered.result())
-        )
+        self._way.begin(time.monotonic_ns())
+        self._send(position, stops=False)
         return True
 
     def stop(self, position: float | None) -> None:
-        """Cancel the newest goal, now or once the server has taken it; one that is done is not affected."""
-        self._stopped = True
-        if self._handle is not None:
-            self._handle.cancel_goal_async()
-            self._handle = None
+        """Cancel the newest goal; where it is done and the joint moves all the same, send the joint to where it is."""
+        goal = self._newest
+        if goal is None or goal.stops:
+            return
+        goal.cancel()
+        lasts = self._way.lasts(position, time.monotonic_ns())
+        if lasts and position is not None and goal.runs_on and self._client.server_is_ready():
+            self._send(position, stops=True)
 
-    def _on_answer(self, number: int, handle: Any) -> None:
+    def _send(self, position: float, *, stops: bool) -> None:
+        self._newest = goal = SentGoal(stops=stops)
+        self.refused = False
+        self._client.send_goal_async(self._goal_at(position)).add_done_callback(
+            lambda answered: self._on_answer(goal, answered.result())
+        )
+
+    def _on_answer(self, goal: SentGoal, handle: Any) -> None:
         if not handle.accepted:
-            self.refused = self.refused or number == self._sent
-        elif number < self._sent or self._stopped:
-            handle.cancel_goal_async()
-        else:
-            self._handle = handle
-            handle.get_result_async().add_done_callback(lambda _: self._on_result(number))
-
-    def _on_result(self, number: int) -> None:
-        if number == self._sent:
-            self._handle = None
+            self.refused = self.refused or goal is self._newest
+            return
+        if goal is not self._newest:
+            goal.cancel()
+        goal.take(handle)
 
 
 def mover_of(wires: Wires, gripper: Gripper) -> Mover:
