@@ -176,6 +176,43 @@ def test_a_robotiq_whose_joint_seems_to_stand_between_two_readings_is_stopped_to
     assert server.goals == pytest.approx([0.7929, 0.6 * 0.7929])
 
 
+def test_a_gripper_whose_server_ignores_cancels_is_sent_to_where_it_is(server: Server, clock: Clock, log: Any) -> None:
+    """xarm_ros2 answers that it cancels, and goes on; only another goal stops its gripper."""
+    face = face_of("xarm7", server, log)
+    face.follow(0.0)
+    handle = server.answer()
+    for moving_at in (0.9, 0.9, 0.8, 0.8, 0.7, 0.7):
+        clock.passes(0.05)
+        face.halt(moving_at)
+    assert handle.cancelled == 1
+    assert server.goals == pytest.approx([0.85, 0.3 * 0.85])
+    handle.end(GoalStatus.STATUS_SUCCEEDED)
+    assert server.answer().cancelled == 0
+
+
+def test_a_hand_whose_server_has_cancelled_is_not_sent_anywhere(
+    face: GripperFace, server: Server, clock: Clock
+) -> None:
+    """A goal for where the Franka Hand was a moment ago may open it, or close it with all its force."""
+    face.follow(0.0)
+    handle = server.answer()
+    face.halt(0.6)
+    clock.passes(0.06)
+    handle.end(GoalStatus.STATUS_CANCELED)
+    for _ in range(20):  # its joint states come at 15 Hz
+        clock.passes(0.01)
+        face.halt(0.55)
+    assert (handle.cancelled, server.goals) == (1, [0.0])
+
+
+def test_a_goal_that_is_never_answered_is_stopped_by_another(face: GripperFace, server: Server, clock: Clock) -> None:
+    face.follow(0.0)
+    for _ in range(10):
+        clock.passes(0.04)
+        face.halt(0.5)
+    assert server.goals == pytest.approx([0.0, 0.02], abs=2e-3)
+
+
 def test_one_that_is_done_before_the_halt_and_moves_only_after_it_is_stopped_then(
     robotiq: GripperFace, server: Server, clock: Clock
 ) -> None:

@@ -23,6 +23,8 @@ from robot_stack.nodes.drivers.wires import Wires, type_called
 
 REFUSED_S = 0.5
 """A goal that the server refused is sent again after this long, while it is still wanted."""
+CANCELLED_S = 0.15
+"""A server that cancels has said so after this long: franka_gripper looks 30 times a second."""
 
 
 class Mover(Protocol):
@@ -95,30 +97,32 @@ class SentGoal:
         self.stops = stops
         self._handle: Any = None
         self._result: Any = None
-        self._cancelled = False
+        self._cancelled_ns: int | None = None
 
-    @property
-    def runs_on(self) -> bool:
-        """Return whether the server is done with it though the gripper neither was stopped nor is at its goal.
+    def runs_on(self, now_ns: int) -> bool:
+        """Return whether the server has not ended the motion of a goal that is to be cancelled, and will not.
 
-        A server that is told no speed of the gripper takes it for stalled soon after it has begun: Robotiq's.
+        One that is told no speed of the gripper takes it for stalled, and is done, soon after it has begun: Robotiq's.
+        Another says that it cancels, and does not: xArm's.
         """
         if self._result is None:
-            return False
+            return self._cancelled_ns is not None and now_ns - self._cancelled_ns > CANCELLED_S * 1e9
         return not (self._result.status == GoalStatus.STATUS_CANCELED or self._result.result.reached_goal)
 
     def take(self, handle: Any) -> None:
         """Note that the server has taken it; one that was cancelled before is cancelled now."""
         self._handle = handle
         handle.get_result_async().add_done_callback(self._on_result)
-        if self._cancelled:
+        if self._cancelled_ns is not None:
             handle.cancel_goal_async()
 
-    def cancel(self) -> None:
+    def cancel(self, now_ns: int) -> None:
         """Cancel it once, now or when the server has taken it; one that is done is not affected."""
-        if self._handle is not None and self._result is None and not self._cancelled:
+        if self._cancelled_ns is not None:
+            return
+        self._cancelled_ns = now_ns
+        if self._handle is not None and self._result is None:
             self._handle.cancel_goal_async()
-        self._cancelled = True
 
     def _on_result(self, answered: Any) -> None:
         self._result = answered.result()
@@ -143,13 +147,17 @@ class ActionMover:
         return True
 
     def stop(self, position: float | None) -> None:
-        """Cancel the newest goal; where it is done and the joint moves all the same, send the joint to where it is."""
+        """Cancel the newest goal; where that does not end it, send the joint once to where it is.
+
+        The two are not sent together: while the Franka Hand stops, a goal for where it was a moment ago may open it.
+        """
         goal = self._newest
         if goal is None or goal.stops:
             return
-        goal.cancel()
-        lasts = self._way.lasts(position, time.monotonic_ns())
-        if lasts and position is not None and goal.runs_on and self._client.server_is_ready():
+        now_ns = time.monotonic_ns()
+        goal.cancel(now_ns)
+        lasts = self._way.lasts(position, now_ns)
+        if lasts and position is not None and goal.runs_on(now_ns) and self._client.server_is_ready():
             self._send(position, stops=True)
 
     def _send(self, position: float, *, stops: bool) -> None:
@@ -164,7 +172,7 @@ class ActionMover:
             self.refused = self.refused or goal is self._newest
             return
         if goal is not self._newest:
-            goal.cancel()
+            goal.cancel(time.monotonic_ns())
         goal.take(handle)
 
 
