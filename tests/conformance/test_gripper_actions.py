@@ -213,6 +213,64 @@ def test_a_goal_that_is_never_answered_is_stopped_by_another(face: GripperFace, 
     assert server.goals == pytest.approx([0.0, 0.02], abs=2e-3)
 
 
+def test_one_that_stands_goes_on_squeezing_though_its_goal_is_not_done(
+    robotiq: GripperFace, server: Server, clock: Clock
+) -> None:
+    """A cancelled goal makes ros2_control hold the measured position: what the fingers hold falls.
+
+    Kinova's controller waits a second until it takes the fingers for stalled.
+    """
+    robotiq.follow(0.0)
+    handle = server.answer()
+    clock.passes(0.6)
+    for _ in range(100):
+        clock.passes(0.008)
+        robotiq.halt(None)
+    assert (handle.cancelled, server.goals) == (0, [0.7929])
+
+
+def test_one_that_may_be_about_to_move_is_cancelled_at_once(robotiq: GripperFace, server: Server, clock: Clock) -> None:
+    robotiq.follow(0.0)
+    handle = server.answer()
+    clock.passes(0.03)
+    robotiq.halt(None)
+    assert handle.cancelled == 1
+
+
+def test_one_whose_server_takes_its_goal_late_in_a_halt_is_cancelled_then(
+    robotiq: GripperFace, server: Server, clock: Clock
+) -> None:
+    robotiq.follow(0.0)
+    for _ in range(100):
+        clock.passes(0.008)
+        robotiq.halt(None)
+    assert server.answer().cancelled == 1
+
+
+def test_one_that_moves_after_its_late_goal_was_cancelled_in_vain_is_sent_to_where_it_is(
+    robotiq: GripperFace, server: Server, clock: Clock
+) -> None:
+    robotiq.follow(0.0)
+    for _ in range(100):
+        clock.passes(0.008)
+        robotiq.halt(None)
+    server.answer()
+    for moving_at in (None, 0.9, 0.5, 0.4, 0.3, 0.2):
+        clock.passes(0.04)
+        robotiq.halt(moving_at)
+    assert server.goals == pytest.approx([0.7929, 0.6 * 0.7929])
+
+
+def test_one_that_refused_its_goal_may_be_moved_by_another(robotiq: GripperFace, server: Server, clock: Clock) -> None:
+    robotiq.follow(0.0)
+    server.answer(accepted=False)
+    clock.passes(1.0)
+    for moving_at in (None, None, None, 0.5, 0.5, 0.5):
+        clock.passes(0.2)
+        robotiq.halt(moving_at)
+    assert server.goals == [0.7929]
+
+
 def test_one_that_is_done_before_the_halt_and_moves_only_after_it_is_stopped_then(
     robotiq: GripperFace, server: Server, clock: Clock
 ) -> None:

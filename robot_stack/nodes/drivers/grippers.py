@@ -95,6 +95,8 @@ class SentGoal:
             stops: It sends the gripper to where it is, and is itself not to be stopped.
         """
         self.stops = stops
+        self.answered = False
+        """Whether the server has taken it, or refused it."""
         self._handle: Any = None
         self._result: Any = None
         self._cancelled_ns: int | None = None
@@ -109,11 +111,12 @@ class SentGoal:
             return self._cancelled_ns is not None and now_ns - self._cancelled_ns > CANCELLED_S * 1e9
         return not (self._result.status == GoalStatus.STATUS_CANCELED or self._result.result.reached_goal)
 
-    def take(self, handle: Any) -> None:
+    def take(self, handle: Any, now_ns: int) -> None:
         """Note that the server has taken it; one that was cancelled before is cancelled now."""
         self._handle = handle
         handle.get_result_async().add_done_callback(self._on_result)
         if self._cancelled_ns is not None:
+            self._cancelled_ns = now_ns
             handle.cancel_goal_async()
 
     def cancel(self, now_ns: int) -> None:
@@ -147,17 +150,19 @@ class ActionMover:
         return True
 
     def stop(self, position: float | None) -> None:
-        """Cancel the newest goal; where that does not end it, send the joint once to where it is.
+        """Cancel the goal of a joint on its way; where that does not end it, send the joint once to where it is.
 
+        A cancelled goal makes ros2_control hold the measured position, and ends the squeeze of a gripper that stands.
         The two are not sent together: while the Franka Hand stops, a goal for where it was a moment ago may open it.
         """
         goal = self._newest
         if goal is None or goal.stops:
             return
         now_ns = time.monotonic_ns()
+        if not self._way.lasts(position, now_ns) and goal.answered:
+            return
         goal.cancel(now_ns)
-        lasts = self._way.lasts(position, now_ns)
-        if lasts and position is not None and goal.runs_on(now_ns) and self._client.server_is_ready():
+        if position is not None and goal.runs_on(now_ns) and self._client.server_is_ready():
             self._send(position, stops=True)
 
     def _send(self, position: float, *, stops: bool) -> None:
@@ -168,12 +173,16 @@ class ActionMover:
         )
 
     def _on_answer(self, goal: SentGoal, handle: Any) -> None:
+        goal.answered = True
         if not handle.accepted:
             self.refused = self.refused or goal is self._newest
             return
+        now_ns = time.monotonic_ns()
         if goal is not self._newest:
-            goal.cancel(time.monotonic_ns())
-        goal.take(handle)
+            goal.cancel(now_ns)
+        elif not goal.stops:
+            self._way.begin(now_ns)
+        goal.take(handle, now_ns)
 
 
 def mover_of(wires: Wires, gripper: Gripper) -> Mover:
