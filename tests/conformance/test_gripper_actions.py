@@ -314,6 +314,44 @@ def test_a_refused_goal_is_sent_again_and_said(
     assert server.goals == [0.0, 0.0]
 
 
+def test_a_goal_that_the_server_gives_up_is_said_once_and_not_repeated(
+    face: GripperFace, server: Server, clock: Clock, log: Log
+) -> None:
+    """The Franka Hand takes a goal wider than homing has found it to be, and aborts it; a grasp may fail too."""
+    face.follow(1.0)
+    server.answer().end(GoalStatus.STATUS_ABORTED)
+    for _ in range(20):
+        clock.passes(0.1)
+        face.follow(1.0)
+    assert len(server.goals) == 1
+    assert len(log.warnings) == 1
+    assert "/franka_gripper/gripper_action" in log.warnings[0]
+    assert "home" in log.warnings[0]
+    face.follow(0.0)
+    face.follow(1.0)
+    server.answer().end(GoalStatus.STATUS_ABORTED)
+    face.follow(1.0)
+    assert len(server.goals) == 3
+    assert len(log.warnings) == 2
+
+
+def test_nothing_is_said_of_goals_that_were_replaced_or_stopped(
+    face: GripperFace, server: Server, clock: Clock, log: Log
+) -> None:
+    face.follow(0.0)
+    first = server.answer()
+    face.follow(1.0)
+    first.end(GoalStatus.STATUS_ABORTED)
+    second = server.answer()
+    face.follow(1.0)
+    face.halt(0.5)
+    second.end(GoalStatus.STATUS_CANCELED)
+    face.follow(1.0)
+    server.answer().end(GoalStatus.STATUS_SUCCEEDED)
+    face.follow(1.0)
+    assert log.warnings == []
+
+
 def test_without_its_server_nothing_counts_as_sent(face: GripperFace, server: Server) -> None:
     server.ready = False
     face.follow(0.0)

@@ -47,6 +47,11 @@ class Mover(Protocol):
         """Return whether the driver refused the last motion."""
         ...
 
+    @property
+    def gave_up(self) -> bool:
+        """Return whether the driver took the last motion and ended it before it was done, though nobody stopped it."""
+        ...
+
 
 def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
     """Build an action's goal that sends the gripper's joint to a position with its highest force.
@@ -65,7 +70,7 @@ def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
 class PositionMover:
     """Moves the joint by what a function publishes: the newest position wins, and is held."""
 
-    refused = False
+    refused = gave_up = False
     """Nobody answers."""
 
     def __init__(self, publish: Callable[[float], None]) -> None:
@@ -100,6 +105,12 @@ class SentGoal:
         self._handle: Any = None
         self._result: Any = None
         self._cancelled_ns: int | None = None
+
+    @property
+    def given_up(self) -> bool:
+        """Return whether the server ended it before it was done, though nobody stopped it."""
+        unstopped = self._result is not None and self._cancelled_ns is None
+        return unstopped and self._result.status != GoalStatus.STATUS_SUCCEEDED
 
     def runs_on(self, now_ns: int) -> bool:
         """Return whether the server has not ended the motion of a goal that is to be cancelled, and will not.
@@ -140,6 +151,11 @@ class ActionMover:
         self._newest: SentGoal | None = None
         self.refused = False
         """Whether the server refused the newest goal."""
+
+    @property
+    def gave_up(self) -> bool:
+        """Return whether the server ended the newest goal before it was done, though nobody stopped it."""
+        return self._newest is not None and self._newest.given_up
 
     def move(self, position: float) -> bool:
         """Send a goal if the server is there."""
@@ -215,16 +231,27 @@ class GripperFace:
         self._command = gripper.command
         self._sent: float | None = None
         self._again_ns = 0
+        self._said_given_up = False
 
     def follow(self, opening: float) -> None:
-        """Send the newest wanted opening, in [0, 1]; again if it could not be sent, or was refused a moment ago."""
+        """Send the newest wanted opening, in [0, 1]; again if it could not be sent, or was refused a moment ago.
+
+        One that was given up is not sent again: a grasp may end so around what the fingers hold.
+        """
         if self._mover.refused and self._sent is not None:
             self._logger.warning(f"gripper refuses goals on {self._command}, must take them; look after its driver")
             self._sent, self._again_ns = None, time.monotonic_ns() + round(REFUSED_S * 1e9)
+        if self._mover.gave_up and self._sent is not None and not self._said_given_up:
+            self._logger.warning(
+                f"gripper gave up its goal {self._position(self._sent):.4g} on {self._command}, must reach it or hold "
+                "something; look at what its driver says, and home a hand that was just powered on; it gets a goal "
+                "again when another opening is wanted"
+            )
+            self._said_given_up = True
         if self._sent is not None and abs(opening - self._sent) < CHANGED:
             return
         if time.monotonic_ns() >= self._again_ns and self._mover.move(self._position(opening)):
-            self._sent = opening
+            self._sent, self._said_given_up = opening, False
 
     def halt(self, moving_at: float | None) -> None:
         """Stop a gripper that is still on its way, and forget what was sent; see `Grips`."""
