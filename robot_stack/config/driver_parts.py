@@ -112,6 +112,9 @@ class ActionGripper(DriverGripper):
     )
     """Its type; the second is that of parallel_gripper_action_controller, which stands alone from Kilted on. A server
     of the other type never hears a goal, so the type is asked for at the start."""
+    grasp_epsilon_m: Annotated[float, Field(gt=0, le=0.5)] | None = None
+    """Of franka_gripper alone: by how much what is held may be wider than the goal without the grasp failing. Its
+    default_grasp_epsilon.outer must be at least this, which is asked for at the start."""
 
 
 class DriverSays(Section):

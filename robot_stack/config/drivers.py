@@ -94,9 +94,14 @@ class ServoRobot(DriverRobot):
     status_timeout_s: Timeout = 0.5
     """Silence of the status at which Servo counts as paused or gone."""
     pause: RosName = "/servo_node/pause_servo"
-    """SetBool; recovery ends a pause."""
+    """SetBool; recovery ends a pause. Humble's Servo has a Trigger beside it for that, unpause_servo."""
     switch_command_type: RosName = "/servo_node/switch_command_type"
     """Servo takes no twist before it is told to; needs moveit_msgs."""
+
+    @property
+    def unpause(self) -> str:
+        """Return the Trigger that ends a pause of Humble's Servo, whose pause_servo can only begin one."""
+        return f"{self.pause.rpartition('/')[0]}/unpause_servo"
 
 
 class PoseCommandedRobot(DriverRobot):

@@ -10,6 +10,8 @@ from robot_stack.control.drivers.handshake import Question, Rule, Said, Way
 
 PREFIX = "moveit_servo"
 """MoveIt Servo declares all its parameters below this."""
+GRASP_EPSILON = "default_grasp_epsilon.outer"
+"""Parameter of franka_gripper."""
 
 
 def questions_about(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
@@ -52,7 +54,12 @@ def _of_gripper(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Ques
     if not isinstance(gripper, ActionGripper):
         return ()
     action = resolve(gripper.command)
-    return (Question(field="gripper.command_type", way=Way.ACTION_TYPE, of=action, says=gripper.command_type),)
+    kind = Question(field="gripper.command_type", way=Way.ACTION_TYPE, of=action, says=gripper.command_type)
+    if gripper.grasp_epsilon_m is None:
+        return (kind,)
+    field, node = "gripper.grasp_epsilon_m", action.rpartition("/")[0]
+    says, name = gripper.grasp_epsilon_m, GRASP_EPSILON
+    return kind, Question(field=field, way=Way.PARAMETER, of=node, name=name, says=says, rule=Rule.AT_LEAST)
 
 
 def _of_joint_states(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:

@@ -20,7 +20,7 @@ from rclpy.time import Time
 from ruamel.yaml import YAML
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, Float64MultiArray, Int8, UInt8
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_stack.nodes.conversion import pose_from_msg
@@ -163,7 +163,7 @@ class ServoDouble(DriverDouble):
         self._newest: TwistStamped | None = None
         self._statuses = self.create_publisher(Int8, "/servo_node/status", SYSTEM_DEFAULT)
         self.create_subscription(TwistStamped, "/servo_node/delta_twist_cmds", self._on_twist, SYSTEM_DEFAULT)
-        self.create_service(SetBool, "/servo_node/pause_servo", self._on_pause)
+        self.create_service(Trigger, "/servo_node/unpause_servo", self._on_unpause)  # Humble's, as is the status
         if self.ANSWERS:
             self.create_service(GetParameters, "/servo_node/get_parameters", self._on_get_parameters)
 
@@ -215,8 +215,8 @@ class ServoDouble(DriverDouble):
         self.heard.add(_twist_of(msg))
         self._newest = msg
 
-    def _on_pause(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self.paused, response.success = request.data, True
+    def _on_unpause(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self.paused, response.success = False, True
         return response
 
     def begin_fault(self) -> None:

@@ -12,6 +12,7 @@ from std_msgs.msg import Bool
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.reason import FaultKind
 from tests.conformance.conformance_rig import ARM, FROM_TOPIC, GRIPPER, await_words, robot_of, wait_until
 from tests.conformance.driver_doubles import ServoDouble, TrajectoryDouble, UrDouble
 
@@ -147,3 +148,15 @@ def test_a_message_type_that_is_not_installed_is_refused_by_name(make_bench):
         ConfigError, match=r"moveit_msgs/\w+ is missing, must be importable for this robot file; install moveit_msgs"
     ):
         make_bench("servo", status_type="moveit_msgs/ServoStatus").__enter__()
+
+
+def test_somebody_else_who_commands_the_driver_holds_the_arm_until_he_is_gone(make_bench) -> None:
+    """A maker's launch file may start a gamepad's node, which moves the arm past the safety process."""
+    with make_bench("joint_trajectory") as bench:
+        bench.await_ready()
+        joystick = bench.double.create_publisher(JointTrajectory, TrajectoryDouble.TOPIC, 1)
+        name = bench.double.get_fully_qualified_name()
+        await_words(bench, f"{name} publishes commands on {TrajectoryDouble.TOPIC} too")
+        assert bench.safety.kinds[-1] is FaultKind.SECOND_SENDER
+        bench.double.destroy_publisher(joystick)
+        wait_until(lambda: bench.safety.fault == "", f"the end of {bench.safety.fault}")

@@ -29,6 +29,7 @@ UNITS = Question(field="command_in", way=Way.PARAMETER, of="/servo", name="units
 SCALE = Question(field="scale", way=Way.PARAMETER, of="/servo", name="scale", says=0.4)
 RATE = Question(field="rate", way=Way.RATE, of="/joint_states", says=500.0, rule=Rule.FAST_ENOUGH)
 LOADED = Question(field="controllers", way=Way.CONTROLLERS, of="/cm", says=("a", "b"), rule=Rule.CONTAINS)
+EPSILON = Question(field="epsilon", way=Way.PARAMETER, of="/hand", name="outer", says=0.08, rule=Rule.AT_LEAST)
 ABOUT_TOOL = Question(
     field="about", way=Way.PARAMETER, of="/servo", name="about", says=True, optional=True, in_file=False
 )
@@ -53,6 +54,10 @@ ABOUT_TOOL = Question(
         (LOADED, ("a", "b", "c"), True),
         (LOADED, ("a",), False),
         (LOADED, "a", False),
+        (EPSILON, 0.08, True),
+        (EPSILON, 0.2, True),
+        (EPSILON, 0.005, False),
+        (EPSILON, "not set", False),
         (ABOUT_TOOL, True, True),
         (ABOUT_TOOL, False, False),
     ],
@@ -82,6 +87,12 @@ def test_an_answer_agrees_or_not(question: Question, answer: object, same: bool)
             ("a",),
             "controllers is [a, b], must be what controllers of /cm says: [a]; start what is missing, or correct "
             "controllers in the robot file",
+        ),
+        (
+            EPSILON,
+            0.005,
+            "outer of /hand is 0.005, must be at least 0.08, as epsilon says; write it in the driver's own file, and "
+            "start the driver again",
         ),
         (
             ABOUT_TOOL,
@@ -225,3 +236,9 @@ def test_an_xarm_is_asked_at_its_own_servo_node_for_units_and_scales() -> None:
     questions = asked("xarm7")
     assert {of for way, of, _ in questions.values() if way is Way.PARAMETER} == {"/servo_server"}
     assert (questions["command_in"][2], questions["linear_scale_m_s"][2]) == ("speed_units", 0.4)
+
+
+def test_the_franka_hand_is_asked_whether_it_holds_what_is_thicker_than_5_mm() -> None:
+    """It closes as a grasp of width 0, which fails, and lets go, around what is wider by more than an epsilon."""
+    assert asked("fr3_franka")["gripper.grasp_epsilon_m"] == (Way.PARAMETER, "/franka_gripper", 0.08)
+    assert "gripper.grasp_epsilon_m" not in asked("xarm7")

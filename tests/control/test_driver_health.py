@@ -174,3 +174,14 @@ def test_ages_and_counts_are_told_of_what_was_heard(health: DriverHealth) -> Non
         health.heard("joint states", S + each * MS)
     health.refused("safety modes", ODD, S)
     assert health.values(S + 12 * MS) == {"joint states: age_ms": 10.0, "joint states: count": 3}
+
+
+def test_who_asks_for_recovery_is_told_what_is_silent_and_what_to_do_about_it() -> None:
+    health = DriverHealth("/cell/fr3/recover")
+    health.expect(Input(name="joint states", topic="/joint_states", timeout_s=0.1))
+    health.expect(Input(name="states", topic="/robot_state", timeout_s=0.1, remedy="activate the hardware again"))
+    for name in ("joint states", "states"):
+        health.heard(name, S)
+    assert health.silences(S) == ""
+    assert health.silences(2 * S).endswith("silent (limit 100 ms); activate the hardware again")
+    assert health.silences(2 * S).startswith("joint states on /joint_states are silent (limit 100 ms)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robot_stack.control.drivers.gripper_way import STARTS_S, GripperWay
+from robot_stack.control.drivers.gripper_way import STANDS_S, STARTS_S, GripperWay
 
 MS = 1_000_000
 SENT_NS = 1_000 * MS
@@ -30,8 +30,19 @@ def test_one_that_begins_to_move_only_after_the_halt_is_stopped_then() -> None:
 def test_one_that_stands_goes_on_holding_and_may_be_moved_by_others_later() -> None:
     way = sent()
     late_ns = SENT_NS + round(STARTS_S * 1e9) + MS
+    stood_ns = late_ns + round(STANDS_S * 1e9) + MS
     assert way.stop_at(None, late_ns) is None
-    assert way.stop_at(0.4, late_ns + MS) is None
+    assert way.stop_at(None, stood_ns) is None
+    assert way.stop_at(0.4, stood_ns + MS) is None
+
+
+def test_one_that_seems_to_stand_for_a_moment_is_still_on_its_way() -> None:
+    """A position that is read less often than its joint states come seems to stand in between."""
+    way = sent()
+    late_ns = SENT_NS + round(STARTS_S * 1e9) + MS
+    assert way.stop_at(None, late_ns) is None
+    assert way.stop_at(None, late_ns + 40 * MS) is None
+    assert way.stop_at(0.4, late_ns + 50 * MS) == 0.4
 
 
 def test_one_that_nobody_sent_anywhere_is_not_stopped() -> None:

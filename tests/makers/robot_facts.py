@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
@@ -104,11 +104,30 @@ def value_of(robot: DriverRobot, field: str) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
+def behaviours_of(fixture: dict[str, Any]) -> Iterator[str]:
+    """Each sentence about what a maker's driver does, on which our code builds and no field of a robot file says."""
+    first = next(iter(fixture["sources"]))
+    for each in fixture.get("behaves", ()):
+        source = fixture["sources"][each.get("source", first)]
+        says = " ".join(each["says"].split())
+        yield f"{says} ({source['repository'].rpartition('/')[2]}: {each['path']})"
+
+
+def bullets(path: Path, sentences: Iterable[str]) -> list[str]:
+    """Sentences about a fixture's robots, one bullet each, in lines of 118 columns."""
+    shown = (f"- `{path.stem}`: {' '.join(each.split())}" for each in sentences)
+    return [
+        textwrap.fill(each, 118, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for each in shown
+    ]
+
+
 def table() -> str:
-    """Every fact in one line, then where the commits are, then what was not found."""
+    """Every fact in one line, then where the commits are, what the drivers do besides, and what was not found."""
     lines = ["| robot file | distribution | field | the maker's | read in |", "| --- | --- | --- | --- | --- |"]
     commits: dict[tuple[str, str], dict[str, None]] = {}
     missing: list[str] = []
+    behaviours: list[str] = []
     for path in FILES:
         fixture = read(path)
         for fact in facts_of(fixture):
@@ -122,11 +141,12 @@ def table() -> str:
         for source in fixture["sources"].values():
             for distro, commit in source["commits"].items():
                 commits.setdefault((source["repository"], commit), {})[distro] = None
-        sentences = [f"- `{path.stem}`: {' '.join(each.split())}" for each in fixture.get("not_found", ())]
-        missing += [textwrap.fill(sentence, 118, subsequent_indent="  ") for sentence in sentences]
+        missing += bullets(path, fixture.get("not_found", ()))
+        behaviours += bullets(path, behaviours_of(fixture))
     lines += ["", "| repository | distribution | commit |", "| --- | --- | --- |"]
     for (repository, commit), distros in sorted(commits.items()):
         lines.append(f"| {repository} | {', '.join(distros)} | `{commit[:12]}` |")
+    lines += ["", "What the drivers do, on which the code builds:", "", *behaviours]
     return "\n".join([*lines, "", "What could not be found:", "", *missing])
 
 

@@ -91,6 +91,10 @@ class DriverHealth:
         """Return the inputs that are missing or stale."""
         return tuple(each for each in self._inputs.values() if self._stale(each, now_ns))
 
+    def silences(self, now_ns: int) -> str:
+        """Return why each silent input is, and what to do about it, for who asks for recovery; "" where none is."""
+        return "; ".join(str(self._refused.get(each.name) or self._silence(each)) for each in self.silent(now_ns))
+
     def age_s(self, name: str, now_ns: int) -> float:
         """Return the seconds since that input was heard; infinite if never."""
         heard_ns = self._heard_ns[name]

@@ -59,6 +59,8 @@ class Rule(StrEnum):
     """The driver's list has all that the file names."""
     FAST_ENOUGH = "fast enough"
     """The driver's number is not far below the file's."""
+    AT_LEAST = "at least"
+    """The driver's number is not below the file's."""
 
 
 class Standing(StrEnum):
@@ -112,6 +114,8 @@ def agrees(question: Question, answer: Said) -> bool:
         return False
     if question.rule is Rule.FAST_ENOUGH:
         return answer >= SLOWEST_SHARE * says
+    if question.rule is Rule.AT_LEAST and answer > says:
+        return True
     return math.isclose(answer, says, rel_tol=SAME_SHARE)
 
 
@@ -120,6 +124,12 @@ def contradiction(question: Question, answer: Said) -> Fault | None:
     if agrees(question, answer):
         return None
     field, driver = question.field, shown(answer)
+    if question.rule is Rule.AT_LEAST:
+        text = (
+            f"{question.whom()} is {driver}, must be at least {shown(question.says)}, as {field} says; write it in the "
+            "driver's own file, and start the driver again"
+        )
+        return Fault(kind=FaultKind.CONTRADICTION, text=text)
     if not question.in_file:
         todo = f"write {field}: {shown(question.says)} in the driver's own file"
     elif question.rule is Rule.CONTAINS:

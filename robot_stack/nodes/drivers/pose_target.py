@@ -20,6 +20,13 @@ from robot_stack.nodes.drivers.messages import pose_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
 from robot_stack.types.reason import Fault
 
+SILENT = (
+    "after a reflex or the stop button its hardware is unconfigured: free the arm and release the button, send a goal "
+    "to error_recovery, then ros2 control set_hardware_component_state FrankaHardwareInterface active, then ros2 "
+    "control switch_controllers --activate with the controllers of the robot file and crisp's"
+)
+"""What to do when Franka's states have gone silent. Source: franka_hardware/doc/index.rst, "Error Recovery"."""
+
 
 class PoseTargetDriver(QuietDriver):
     """The face of a controller that follows poses in the base frame."""
@@ -50,6 +57,7 @@ class FrankaDriver(PoseTargetDriver):
             "states of the Franka",
             self._on_state,
             timeout_s=robot.robot_state_timeout_s,
+            remedy=SILENT,
         )
         self._recover: Any
         if robot.recovery_type == "std_srvs/Trigger":

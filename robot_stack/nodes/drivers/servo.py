@@ -7,7 +7,7 @@ from typing import Any
 
 from geometry_msgs.msg import TwistStamped
 from std_msgs.msg import Header
-from std_srvs.srv import SetBool
+from std_srvs.srv import SetBool, Trigger
 
 from robot_stack.config.drivers import ServoRobot
 from robot_stack.control.drivers.core import DriverCommand
@@ -36,11 +36,15 @@ class ServoDriver(QuietDriver):
         self._health = wires.health
         self._timeout_s = robot.status_timeout_s
         self._twists = wires.speak(TwistStamped, robot.command)
-        self._pause = self._node.create_client(SetBool, robot.pause)
         self._switch_type: Any = None
-        names = HUMBLE
-        if robot.status_type == "moveit_msgs/ServoStatus":
-            names = JAZZY
+        self._going_on: Any
+        self._pause: Any
+        if robot.status_type == "std_msgs/Int8":
+            names, self._going_on = HUMBLE, Trigger.Request()
+            self._pause = self._node.create_client(Trigger, robot.unpause)
+        else:
+            names, self._going_on = JAZZY, SetBool.Request(data=False)
+            self._pause = self._node.create_client(SetBool, robot.pause)
             self._switch_type = type_called("moveit_msgs/ServoCommandType", "srv")
             self._switch = self._node.create_client(self._switch_type, robot.switch_command_type)
         self._status = ServoStatus(names, self._node.resolve_topic_name(robot.status))
@@ -66,7 +70,7 @@ class ServoDriver(QuietDriver):
         """End a pause of Servo and let motion out of a halt pass; always False."""
         self._status.acknowledge()
         if self._pause.service_is_ready():
-            self._pause.call_async(SetBool.Request(data=False))
+            self._pause.call_async(self._going_on)
         return False
 
     def values(self) -> Mapping[str, object]:

@@ -57,6 +57,9 @@ class Wires:
         self._kinds: dict[str, tuple[type, QoSProfile]] = {}
         self._commands: list[tuple[Publisher, type]] = []
         self._unheard: Fault | None = None
+        self._rivals: Fault | None = None
+        self._suspected: Fault | None = None
+        """As seen at the last look; one that is seen once may be a publisher that is just going, or not named yet."""
 
     def listen(
         self,
@@ -108,7 +111,7 @@ class Wires:
         return publisher
 
     def look(self, now_ns: int) -> None:
-        """Read from the graph why inputs are silent and whether commands are listened to; a few times a second."""
+        """Read from the graph why inputs are silent, and who hears and sends commands; a few times a second."""
         for each in self.health.silent(now_ns):
             if each.topic in self._kinds:
                 self.health.explain(each.name, self._why_silent(each.topic))
@@ -116,10 +119,13 @@ class Wires:
             if not self._note_publishers(topic):
                 del self.mismatches[topic]
         self._unheard = next((why for each in self._commands if (why := self._why_unheard(*each))), None)
+        rivals = next((why for publisher, _ in self._commands if (why := self._rivals_of(publisher))), None)
+        self._rivals = rivals if rivals == self._suspected else None
+        self._suspected = rivals
 
     def reason(self) -> Fault | None:
-        """Return why commands would reach nobody, if so."""
-        return self._unheard
+        """Return why commands would reach nobody, or why they are not the only ones, if so."""
+        return self._rivals or self._unheard
 
     def _received(self, topic: str, msg: object) -> None:
         now_ns = time.monotonic_ns()
@@ -152,6 +158,20 @@ class Wires:
         if not others:
             return _nobody_listens(topic)
         return other_type(topic, others, kind) or self._note_subscribers(topic, kind)
+
+    def _rivals_of(self, publisher: Publisher) -> Fault | None:
+        """Return that somebody else could command the driver past the safety process, silent or not, if so."""
+        topic, own = publisher.topic_name, self.node.get_fully_qualified_name()
+        names = sorted(each.node for each in self._publishers(topic))
+        if own in names:
+            names.remove(own)
+        if not names:
+            return None
+        text = (
+            f"{', '.join(names)} publishes commands on {topic} too, must be {own} alone; end it, or leave it out of "
+            "what starts the driver"
+        )
+        return Fault(kind=FaultKind.SECOND_SENDER, text=text)
 
     def _publishers(self, topic: str) -> list[Endpoint]:
         return [endpoint_of(info) for info in self.node.get_publishers_info_by_topic(topic)]

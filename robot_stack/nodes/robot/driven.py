@@ -271,7 +271,8 @@ class DrivenArm:
         self._health.report(self._driver.fault(), now_ns)
         refusal = self._health.recover(now_ns, asked_driver=asked)
         response.success = refusal is None
-        going_on = "no fault" if self._health.fault is None else "driver is recovering"
+        well = self._health.silences(now_ns) or "no fault"
+        going_on = well if self._health.fault is None else "driver is recovering"
         response.message = going_on if refusal is None else str(refusal)
         self._node.get_logger().info(f"{self._name}: recovery asked for: {response.message}")
         return response
