@@ -52,7 +52,8 @@ def write_cell(root: Path, robot: str) -> None:
     said |= {key: PLAIN[key] for key in foreign}
     if said.get("gripper", {}).get("interface") == "action":
         said["gripper"] |= {"interface": "commands", "command": "/gripper/commands"}
-        said["gripper"].pop("command_type", None)
+        for name in ("command_type", "grasp_epsilon_m"):
+            said["gripper"].pop(name, None)
     said["driver"] = SAYS
     camera = {"model": "generic_topic", "source_topic": "/wrist/image_raw"}
     files = {
