@@ -162,11 +162,11 @@ class Wires:
     def _rivals_of(self, publisher: Publisher) -> Fault | None:
         """Return that somebody else could command the driver past the safety process, silent or not, if so."""
         topic, own = publisher.topic_name, self.node.get_fully_qualified_name()
-        names = sorted(each.node for each in self._publishers(topic))
-        if own in names:
-            names.remove(own)
-        if not names:
+        names = [each.node for each in self._publishers(topic)]
+        if len(names) <= 1:  # this node itself, whose name may not have come yet
             return None
+        names.sort(key=lambda name: name != own)
+        names = sorted(names[1:])
         text = (
             f"{', '.join(names)} publishes commands on {topic} too, must be {own} alone; end it, or leave it out of "
             "what starts the driver"
