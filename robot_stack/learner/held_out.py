@@ -19,7 +19,7 @@ from robot_stack.replay.sampling import Draw, corrected
 from robot_stack.runs.critic import NEWEST, CriticFigures, critic_figures
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import CriticRow
-from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics, awaited
 from robot_stack.types.command import Source
 from robot_stack.types.transition import EpisodeKind
 
@@ -27,8 +27,6 @@ MOST_ROWS = 256
 """Transitions of one episode that are asked about; of a longer one, so many at even distances."""
 MOST_COPIES = 16
 """Copies of the critic that wait for the end of their episode; the oldest gives way, its episode is not asked about."""
-HELD_BACK = 2
-"""Newest episodes that are not asked about yet: their verdicts may still be to come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class HeldOutEpisodes:
         self._sampling = sampling
         self._grippers = list(grippers)
         self._rng = torch.Generator().manual_seed(seed)
-        self._seen = len(statistics.episodes)
+        self._seen = set(statistics.episodes)
         self._copies: dict[str, Copy] = {}
         self._due: deque[str] = deque()
         self._rows: deque[CriticRow] = deque(earlier, maxlen=NEWEST)
@@ -106,11 +104,12 @@ class HeldOutEpisodes:
         Args:
             gamma: Discount that the batch was drawn with, which the copies are trained towards.
         """
-        if self._learner is None or len(self._statistics.episodes) == self._seen:
+        if self._learner is None or self._statistics.episodes.keys() == self._seen:
             return
         accounts = self._statistics.accounts
-        begun = [a.header.episode_id for a in accounts[self._seen :] if a.header.kind is EpisodeKind.ONLINE]
-        self._seen = len(accounts)
+        names = [a.header.episode_id for a in accounts if a.header.kind is EpisodeKind.ONLINE]
+        begun = [name for name in names if name not in self._seen]
+        self._seen = {a.header.episode_id for a in accounts}
         if begun:
             started_s = time.perf_counter()
             critic = self._learner.critic_snapshot()
@@ -119,7 +118,8 @@ class HeldOutEpisodes:
             self._copies |= dict.fromkeys(begun, copy)
             while len(self._copies) > MOST_COPIES:
                 del self._copies[next(iter(self._copies))]
-        self._find_due(accounts[:-HELD_BACK])
+        waiting = awaited(accounts)
+        self._find_due([a for a in accounts if a.header.episode_id not in waiting])
 
     def ask(self) -> None:
         """Ask about one episode that is due, if there is one, and log its row."""

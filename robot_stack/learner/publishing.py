@@ -13,14 +13,12 @@ from policies.familiarity import Familiarity
 from policies.learner import Learner, PublishesCritic, WatchesEpisodes
 from robot_stack.learner.backend import ParamsBoard
 from robot_stack.learner.settings import LearningSettings
-from robot_stack.runs.statistics import EpisodeStatistics
+from robot_stack.runs.statistics import EpisodeStatistics, awaited
 from robot_stack.transport.bundle import SPEC_DIGEST, seal
 from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
 
-HELD_BACK = 2
-"""Newest ended episodes that a learner which watches them is not told of yet: their verdicts may still be to come."""
 VERSIONS_PER_LIFE = 20_000
 """A learner of a run that has been driven numbers this far above what is known: actors hold versions that nothing on
 disk has seen."""
@@ -70,13 +68,13 @@ class Publisher:
 
     def publish(self) -> None:
         """Publish the parameters to all actors; the learner first hears how the episodes since have ended."""
-        self._tell(held_back=HELD_BACK)
+        self._tell(final=False)
         self.version += 1
         self._board.publish(self.seal())
 
     def finish(self) -> Params:
         """Return the last parameters: all verdicts are here, so the learner hears of every episode first."""
-        self._tell(held_back=0)
+        self._tell(final=True)
         self.version += 1
         return self.seal()
 
@@ -136,8 +134,11 @@ class Publisher:
             return self._learner.critic_tensors()
         return {}
 
-    def _tell(self, *, held_back: int) -> None:
-        """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
+    def _tell(self, *, final: bool) -> None:
+        """Tell a learner that watches episodes of each once, in the order in which they ended.
+
+        Unless it is the last time, it is not told yet of those on which a verdict may still come, see `awaited`.
+        """
         if not isinstance(self._learner, WatchesEpisodes):
             return
         online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if not a.header.goes_back)
@@ -145,8 +146,9 @@ class Publisher:
         seen = dict.fromkeys((*self._untold, *ended))  # the statistics are in the order of their start
         told = set(self._told)
         untold = [name for name in seen if name in ended and name not in told]
-        due = max(0, len(untold) - held_back)
-        for name in untold[:due]:
+        waiting = set() if final else awaited([ended[name] for name in untold])
+        due = [name for name in untold if name not in waiting]
+        for name in due:
             self._learner.episode_ended(success=ended[name].success, alone=ended[name].alone)
-        self._told += untold[:due]
-        self._untold = untold[due:]
+        self._told += due
+        self._untold = [name for name in untold if name in waiting]

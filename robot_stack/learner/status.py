@@ -16,7 +16,7 @@ from robot_stack.learner.update_loop import UpdateLoop
 from robot_stack.runs.critic import CriticFigures
 from robot_stack.runs.metrics import MetricsLog, read_rows
 from robot_stack.runs.rows import EpisodeRow, of_kind
-from robot_stack.runs.statistics import EpisodeStatistics
+from robot_stack.runs.statistics import EpisodeStatistics, awaited
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.types.transition import EpisodeKind
 
@@ -132,10 +132,11 @@ class EpisodeLog:
         self._logged = {row.episode_id for row in of_kind(read_rows(path).rows, EpisodeRow)}
 
     def log(self, *, final: bool = False) -> None:
-        """Log a row per finished episode, two episodes later: its labels come once its steps are on disk."""
+        """Log a row per finished episode once its labels are here, see `awaited`: they come after its steps."""
         accounts = self._statistics.accounts
-        for account in accounts if final else accounts[:-2]:
+        waiting = set() if final else awaited(accounts)
+        for account in accounts:
             episode_id = account.header.episode_id
-            if account.end is not None and episode_id not in self._logged:
+            if account.end is not None and episode_id not in self._logged and episode_id not in waiting:
                 self._logged.add(episode_id)
                 self._metrics.log(account.row(self._rate_hz, self._scorer.version))

@@ -31,7 +31,8 @@ def next_number(store: EpisodeStore) -> int:
 class StoreSink:
     """A `StepSink` that never waits for the disk: a thread writes to the store, and flushes twice a second.
 
-    Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk. An episode that has
+    Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk, or a
+    `StoreError` says that it is not. An episode that has
     not ended by then, or that a killed process has left, will not go on: it is closed as a fault at its newest frame.
     """
 
@@ -55,6 +56,11 @@ class StoreSink:
         self._thread.join(CLOSE_S)
         if error is None:
             self.check()
+            if self._thread.is_alive():
+                raise StoreError(
+                    f"disk has not taken {self._queue.qsize() + 1} steps or verdicts within {CLOSE_S:g} s, must be "
+                    "faster; the last episode ends before them, look at it with robot-stack data list"
+                )
 
     def begin(self, header: EpisodeHeader) -> None:
         """Announce an episode to the store.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,6 +14,9 @@ from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
+
+AWAITED = 2
+"""Newest episodes of an actor whose verdicts may still be to come."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,6 +162,24 @@ class EpisodeAccount:
 def led_by_base(kind: EpisodeKind, source: np.ndarray | int, params_version: np.ndarray | int) -> np.ndarray:
     """Return True for the steps of online training that the base policy led in the policy's place, see `ActionRow`."""
     return np.logical_and(source == Source.POLICY, params_version == 0) & (kind is EpisodeKind.ONLINE)
+
+
+def awaited(accounts: Sequence[EpisodeAccount]) -> set[str]:
+    """Return the episodes on which a verdict may still come: the newest two of each actor.
+
+    An operator has said what there is to say once the same cell has begun two episodes more; what others begin says
+    nothing of that.
+
+    Args:
+        accounts: In the order of their start, or of their end.
+    """
+    newest: Counter[str] = Counter()
+    found = set()
+    for account in reversed(accounts):
+        newest[account.header.actor] += 1
+        if newest[account.header.actor] <= AWAITED:
+            found.add(account.header.episode_id)
+    return found
 
 
 def balanced(demos: Sequence[EpisodeAccount], task_ids: Sequence[str]) -> list[EpisodeAccount]:

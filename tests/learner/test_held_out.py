@@ -207,6 +207,16 @@ def test_questions_wait_for_verdicts_and_then_come_one_at_a_time(tmp_path: Path)
     assert [row.episode_id[:6] for row in asked.rows()] == [f"{number:06d}" for number in range(5)]
 
 
+def test_an_episode_that_begins_as_another_is_taken_back_is_asked_about_too(tmp_path: Path) -> None:
+    asked = Asked(tmp_path, Learner())
+    taken_back = replace(bench.header_of("000004-online-a"), task=bench.TASK)
+    asked.statistics.begin(taken_back)
+    asked.questions.before_update(GAMMA)
+    asked.statistics.forget(taken_back.episode_id)
+    asked.play(NAME, [P] * 3)
+    assert [row.episode_id for row in asked.rows()] == [NAME]
+
+
 def test_rows_and_copies_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "MOST_ROWS", 5)
     monkeypatch.setattr(held_out, "MOST_COPIES", 2)

@@ -12,6 +12,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.verdicts import operator_label
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import verdict
+from robot_stack.rollout import store_sink
 from robot_stack.rollout.record import HAND, Recorder, count_valid_demos
 from robot_stack.rollout.store_sink import StoreSink, next_number
 from robot_stack.types.errors import StoreError
@@ -176,6 +177,21 @@ def test_an_error_that_nobody_foresaw_ends_the_recording_with_its_text() -> None
     for refused in (lambda: sink.settle(10.0), lambda: sink.begin(header(2)), lambda: sink.__exit__(None, None, None)):
         with pytest.raises(StoreError, match=r"recording failed: KeyError\('front'\); report this"):
             refused()
+
+
+def test_leaving_while_the_disk_still_stalls_says_what_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_sink, "CLOSE_S", 0.05)
+    goes_on = threading.Event()
+    store = Refusing(1000)
+    monkeypatch.setattr(store, "begin", lambda header: goes_on.wait(10.0))
+    sink = StoreSink(store)
+    sink.__enter__()
+    sink.begin(header(0))
+    try:
+        with pytest.raises(StoreError, match=r"disk has not taken \d steps or verdicts within 0.05 s"):
+            sink.__exit__(None, None, None)
+    finally:
+        goes_on.set()
 
 
 def test_everything_that_was_handed_over_is_written_on_leaving() -> None:

@@ -8,7 +8,7 @@ task is not on another that takes turns with it: each is watched by itself, and 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -27,12 +27,9 @@ from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import RescoredRow
-from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics, awaited
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind
-
-JUDGED_AFTER = 2
-"""Episodes that have begun since, by when an operator's verdict on an episode has come in."""
 
 
 class ShapingScores:
@@ -101,9 +98,10 @@ class ShapingScores:
 
     def _misled(self, rescorer: Rescorer, accounts: Sequence[EpisodeAccount]) -> bool:
         """Hold the large model's scores against what operators have said since; True if that ended trust in it."""
-        for number, account in enumerate(accounts):
+        waiting = awaited(accounts)
+        for account in accounts:
             name = account.header.episode_id
-            if name in self._seen or name not in rescorer.progress or not is_judged(accounts, number):
+            if name in self._seen or name not in rescorer.progress or not is_judged(account, waiting):
                 continue
             if not _tells(account):
                 continue
@@ -125,9 +123,9 @@ class ShapingScores:
             self._replay.activate_scores(self._scorer.version if self._live_trusted else None)
 
 
-def is_judged(accounts: Sequence[EpisodeAccount], number: int) -> bool:
-    """Return whether an operator's verdict on that one of the accounts is here, or will not come any more."""
-    return number < len(accounts) - JUDGED_AFTER or LabelSource.OPERATOR in accounts[number].verdicts
+def is_judged(account: EpisodeAccount, waiting: Set[str]) -> bool:
+    """Return whether an operator's verdict on an episode is here, or will not come any more; see `awaited`."""
+    return account.header.episode_id not in waiting or LabelSource.OPERATOR in account.verdicts
 
 
 def _tells(account: EpisodeAccount) -> bool:
@@ -220,12 +218,13 @@ class RewardMonitor:
         if not self._watches or self.lost:
             return False
         online = [a for a in self._statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
-        for number, account in enumerate(online):
+        waiting = awaited(online)
+        for account in online:
             name = account.header.episode_id
             if (
                 account.end is None
                 or name in self._seen
-                or not is_judged(online, number)
+                or not is_judged(account, waiting)
                 or not _tells(account)
                 or not self._scorer.holds(name)
             ):

@@ -27,7 +27,7 @@ from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow
-from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics, awaited
 from robot_stack.types.errors import FitError, ResumeError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.preferences import Further, Preference, settled
@@ -335,7 +335,8 @@ class Refitter:
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
         known, online = self._known(), [a for a in self._statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
-        unjudged = {a.header.episode_id for number, a in enumerate(online) if not is_judged(online, number)}
+        waiting = awaited(online)
+        unjudged = {a.header.episode_id for a in online if not is_judged(a, waiting)}
         known = known._replace(ended=known.ended - unjudged)
         self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), known)
         if not trusted:
