@@ -68,14 +68,14 @@ class RunRecord:
         return RunPaths(self.folder)
 
     def episodes(self, kind: EpisodeKind) -> list[EpisodeRow]:
-        """Return one row per finished episode of a kind, in order.
+        """Return one row per finished episode of a kind, in the order of their start.
 
         A resumed learner writes a row again; the last counts.
 
         Verdicts that arrived after the row was written are taken from the labels.
         """
         newest = {row.episode_id: row for row in of_kind(self.rows, EpisodeRow) if row.episode_kind is kind}
-        return [self._with_labels(newest[name]) for name in sorted(newest)]
+        return [self._with_labels(newest[name]) for name in self._by_start(newest)]
 
     def judged(self) -> tuple[list[EpisodeRow], np.ndarray]:
         """Return the training episodes that nobody discarded, and the minutes of robot time at the end of each."""
@@ -97,9 +97,12 @@ class RunRecord:
         return [newest[count] for count in sorted(newest)]
 
     def critic(self) -> list[CriticRow]:
-        """Return what the critic said of each episode before it was trained on it, in order; the newest row counts."""
+        """Return what the critic said of each episode before it was trained on it, in the order of their start.
+
+        The newest row of each counts.
+        """
         newest = {row.episode_id: row for row in of_kind(self.rows, CriticRow)}
-        return [newest[name] for name in sorted(newest)]
+        return [newest[name] for name in self._by_start(newest)]
 
     def stored(
         self, episode_id: str, *, images: bool = True, only: Collection[str] | None = None
@@ -134,6 +137,15 @@ class RunRecord:
         for version in sorted(files.versions, key=lambda name: fitted.index(name) if name in fitted else -1):
             found |= {scores.episode_id: scores for scores in files.read(version)}
         return found
+
+    def _by_start(self, names: Iterable[str]) -> list[str]:
+        """Sort episodes by their start, then by name, which alone says nothing of it: each actor counts from 0."""
+        return sorted(names, key=lambda name: (self._started.get(name, np.inf), name))
+
+    @cached_property
+    def _started(self) -> dict[str, float]:
+        """Of each episode that has a row the time of its start; of rows of an old version 0."""
+        return {row.episode_id: row.started_unix_s for row in of_kind(self.rows, EpisodeRow)}
 
     def _with_labels(self, row: EpisodeRow) -> EpisodeRow:
         said = self._verdicts.get(row.episode_id, {})

@@ -267,6 +267,11 @@ class EpisodeStatistics:
         self.episodes[episode.header.episode_id] = fresh
         self._count(_online(known), _online(fresh))
 
+    def order_by_start(self) -> None:
+        """Put the accounts in the order of their start: by name, each actor's episodes count from 0."""
+        by_start = sorted(self.episodes.items(), key=lambda each: (each[1].header.started_unix_s, each[0]))
+        self.episodes = dict(by_start)
+
     def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:
         """Return the finished episodes of a kind."""
         return [a for a in self.accounts if a.header.kind is kind and a.end is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,25 @@ def test_restart_passes_over_an_episode_that_its_actor_leaves_without_a_frame_me
     assert announced not in bench.statistics.episodes
     assert bench.statistics.online_steps == 5
     assert bench.replay.frame_count("000002-online-b") == 4
+
+
+def test_after_a_restart_the_newest_episodes_are_those_that_began_last(bench: Bench, tmp_path: Path) -> None:
+    for actor, numbers, began_s, end in (
+        ("left", range(6), 1000.0, EndReason.SUCCESS),
+        ("right", range(4), 2000.0, EndReason.FAILURE),
+    ):
+        for number in numbers:
+            name = f"{number:06d}-online-{actor}"
+            bench.backend.begin(replace(header_of(name, actor=actor), started_unix_s=began_s + number))
+            for step in steps_of(name, [P], end):
+                bench.backend.append(step)
+    bench.take()
+    before = list(bench.statistics.episodes)
+    assert bench.statistics.recent_success(4) == 0.0
+    statistics = EpisodeStatistics(10.0)
+    ReplayRestorer(tmp_path / "features", bench.store, SPEC, statistics).read(None)
+    assert list(statistics.episodes) == before
+    assert statistics.recent_success(4) == 0.0
 
 
 def test_restart_with_an_episode_that_the_disk_no_longer_gives_is_refused(bench: Bench, tmp_path: Path) -> None:

@@ -168,6 +168,28 @@ def test_what_an_operator_said_after_the_row_is_what_counts(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
+def test_episodes_of_several_actors_are_in_the_order_of_their_start(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "r", [play() for _ in range(4)])
+    path = folder / "metrics.jsonl"
+    online = {
+        name: at for at, name in enumerate(row.episode_id for row in read_run(folder).episodes(EpisodeKind.ONLINE))
+    }
+
+    def of_two(row: dict[str, Any]) -> dict[str, Any]:
+        """Let a second actor, which counts for itself, have begun the second half of the episodes."""
+        at = online.get(row.get("episode_id", ""))
+        if at is None:
+            return row
+        actor, number = ("left", at) if at < 2 else ("right", at - 2)
+        started = {"started_unix_s": 1000.0 + at} if "started_unix_s" in row else {}
+        return row | {"episode_id": f"{number:06d}-online-{actor}", **started}
+
+    rewrite(path, [of_two(row) for row in raw_rows(path)])
+    wanted = ["000000-online-left", "000001-online-left", "000000-online-right", "000001-online-right"]
+    assert [row.episode_id for row in read_run(folder).episodes(EpisodeKind.ONLINE)] == wanted
+    assert [row.episode_id for row in read_run(folder).critic()] == wanted
+
+
 def test_times_are_of_training_episodes_only(own_run: Path) -> None:
     path = own_run / "a0.jsonl"
     rows = raw_rows(path)

@@ -61,6 +61,7 @@ class ReplayRestorer:
                 self._cached[episode_id] = cached
             with self._unless_gone(episode_id):
                 self._statistics.recount(cached.episode if cached else self._store.read(episode_id, images=False))
+        self._statistics.order_by_start()
         for label in self._store.labels:
             self._statistics.label(label)
 
