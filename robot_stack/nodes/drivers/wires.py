@@ -24,6 +24,9 @@ from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.workcell.qos import Endpoint, Qos, fits
 
+UNNAMED = "_NODE_NAME_UNKNOWN_"
+"""What rmw_dds_common calls the node of an endpoint while its name has not come, or when it has gone already."""
+
 MsgT = TypeVar("MsgT")
 Take = Callable[[Any, int], Fault | None]
 """Message and its arrival on the steady clock -> why it cannot be used, or None."""
@@ -162,11 +165,11 @@ class Wires:
     def _rivals_of(self, publisher: Publisher) -> Fault | None:
         """Return that somebody else could command the driver past the safety process, silent or not, if so."""
         topic, own = publisher.topic_name, self.node.get_fully_qualified_name()
-        names = [each.node for each in self._publishers(topic)]
-        if len(names) <= 1:  # this node itself, whose name may not have come yet
+        names = sorted(each.node for each in self._publishers(topic) if each.node.rpartition("/")[2] != UNNAMED)
+        if own in names:
+            names.remove(own)
+        if not names:
             return None
-        names.sort(key=lambda name: name != own)
-        names = sorted(names[1:])
         text = (
             f"{', '.join(names)} publishes commands on {topic} too, must be {own} alone; end it, or leave it out of "
             "what starts the driver"
