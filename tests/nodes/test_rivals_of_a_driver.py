@@ -6,10 +6,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+
+from robot_stack.types.reason import FaultKind
+
+pytest.importorskip("rclpy", reason="no ROS on this machine")
+
 from rclpy.qos import QoSProfile
 
 from robot_stack.nodes.drivers.wires import UNNAMED, Wires
-from robot_stack.types.reason import FaultKind
 
 
 @pytest.mark.parametrize(
