@@ -20,6 +20,7 @@ from robot_stack.runs.evaluation import read_evaluation
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, CriticRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
+from robot_stack.runs.statistics import by_start
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
@@ -139,12 +140,12 @@ class RunRecord:
         return found
 
     def _by_start(self, names: Iterable[str]) -> list[str]:
-        """Sort episodes by their start, then by name, which alone says nothing of it: each actor counts from 0."""
-        return sorted(names, key=lambda name: (self._started.get(name, np.inf), name))
+        """Return episodes in the order of their start, see `by_start`; one without a row follows its actor's last."""
+        return by_start({name: self._started.get(name, -np.inf) for name in names})
 
     @cached_property
     def _started(self) -> dict[str, float]:
-        """Of each episode that has a row the time of its start; of rows of an old version 0."""
+        """Return the time of the start of each episode that has a row, 0 in rows of an old version."""
         return {row.episode_id: row.started_unix_s for row in of_kind(self.rows, EpisodeRow)}
 
     def _with_labels(self, row: EpisodeRow) -> EpisodeRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -182,6 +182,23 @@ def awaited(accounts: Sequence[EpisodeAccount]) -> set[str]:
     return found
 
 
+def by_start(started_unix_s: Mapping[str, float]) -> list[str]:
+    """Return names of episodes in the order of their start, of each actor in that of its numbers.
+
+    By name alone the episodes of several actors cannot be ordered, since each counts from 0; by time alone those of one
+    actor would change places where its clock was set back.
+
+    Args:
+        started_unix_s: Name, "NUMBER-KIND-ACTOR" -> start by its actor's wall clock.
+    """
+    latest: dict[str, float] = {}
+    at = {}
+    for name in sorted(started_unix_s):
+        actor = name.split("-", 2)[-1]
+        at[name] = latest[actor] = max(latest.get(actor, -np.inf), started_unix_s[name])
+    return sorted(at, key=at.__getitem__)
+
+
 def balanced(demos: Sequence[EpisodeAccount], task_ids: Sequence[str]) -> list[EpisodeAccount]:
     """Return the demonstrations that count: of each task as many as would come by turns.
 
@@ -268,9 +285,9 @@ class EpisodeStatistics:
         self._count(_online(known), _online(fresh))
 
     def order_by_start(self) -> None:
-        """Put the accounts in the order of their start: by name, each actor's episodes count from 0."""
-        by_start = sorted(self.episodes.items(), key=lambda each: (each[1].header.started_unix_s, each[0]))
-        self.episodes = dict(by_start)
+        """Put the accounts in the order of their start, see `by_start`."""
+        names = by_start({name: account.header.started_unix_s for name, account in self.episodes.items()})
+        self.episodes = {name: self.episodes[name] for name in names}
 
     def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:
         """Return the finished episodes of a kind."""
