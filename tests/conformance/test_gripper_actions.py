@@ -7,6 +7,7 @@ The message types of gripper actions are not among the wheels of ROS 2, so that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -120,6 +121,13 @@ def face_of(robot: str, server: Server, log: Any) -> GripperFace:
     return GripperFace(ActionMover(server, lambda position: position), gripper, log)
 
 
+def halt_at(face: GripperFace, clock: Clock, moving_at: Sequence[float | None], *, every_s: float) -> None:
+    """Halt again and again, as the robot process does, with what is measured meanwhile."""
+    for opening in moving_at:
+        clock.passes(every_s)
+        face.halt(opening)
+
+
 def test_a_goal_on_its_way_is_cancelled_where_nothing_may_move(face: GripperFace, server: Server) -> None:
     face.follow(0.0)
     handle = server.answer()
@@ -153,9 +161,7 @@ def test_a_robotiq_that_still_closes_after_its_goal_is_done_is_stopped_where_it_
     handle = server.answer()
     clock.passes(0.05)
     handle.end(GoalStatus.STATUS_SUCCEEDED)
-    for moving_at in (0.8, 0.79, None, 0.78):
-        clock.passes(0.008)
-        robotiq.halt(moving_at)
+    halt_at(robotiq, clock, (0.8, 0.79, None, 0.78), every_s=0.008)
     assert handle.cancelled == 0
     assert server.goals == pytest.approx([0.7929, 0.2 * 0.7929])
     assert server.answer().cancelled == 0
@@ -170,9 +176,7 @@ def test_a_robotiq_whose_joint_seems_to_stand_between_two_readings_is_stopped_to
     robotiq.follow(0.0)
     server.answer().end(GoalStatus.STATUS_SUCCEEDED)
     clock.passes(0.5)
-    for moving_at in (None, None, None, None, 0.4):
-        clock.passes(0.008)
-        robotiq.halt(moving_at)
+    halt_at(robotiq, clock, (None, None, None, None, 0.4), every_s=0.008)
     assert server.goals == pytest.approx([0.7929, 0.6 * 0.7929])
 
 
@@ -181,9 +185,7 @@ def test_a_gripper_whose_server_ignores_cancels_is_sent_to_where_it_is(server: S
     face = face_of("xarm7", server, log)
     face.follow(0.0)
     handle = server.answer()
-    for moving_at in (0.9, 0.9, 0.8, 0.8, 0.7, 0.7):
-        clock.passes(0.05)
-        face.halt(moving_at)
+    halt_at(face, clock, (0.9, 0.9, 0.8, 0.8, 0.7, 0.7), every_s=0.05)
     assert handle.cancelled == 1
     assert server.goals == pytest.approx([0.85, 0.3 * 0.85])
     handle.end(GoalStatus.STATUS_SUCCEEDED)
@@ -199,17 +201,13 @@ def test_a_hand_whose_server_has_cancelled_is_not_sent_anywhere(
     face.halt(0.6)
     clock.passes(0.06)
     handle.end(GoalStatus.STATUS_CANCELED)
-    for _ in range(20):  # its joint states come at 15 Hz
-        clock.passes(0.01)
-        face.halt(0.55)
+    halt_at(face, clock, [0.55] * 20, every_s=0.01)  # its joint states come at 15 Hz
     assert (handle.cancelled, server.goals) == (1, [0.0])
 
 
 def test_a_goal_that_is_never_answered_is_stopped_by_another(face: GripperFace, server: Server, clock: Clock) -> None:
     face.follow(0.0)
-    for _ in range(10):
-        clock.passes(0.04)
-        face.halt(0.5)
+    halt_at(face, clock, [0.5] * 10, every_s=0.04)
     assert server.goals == pytest.approx([0.0, 0.02], abs=2e-3)
 
 
@@ -255,9 +253,7 @@ def test_one_that_moves_after_its_late_goal_was_cancelled_in_vain_is_sent_to_whe
         clock.passes(0.008)
         robotiq.halt(None)
     server.answer()
-    for moving_at in (None, 0.9, 0.5, 0.4, 0.3, 0.2):
-        clock.passes(0.04)
-        robotiq.halt(moving_at)
+    halt_at(robotiq, clock, (None, 0.9, 0.5, 0.4, 0.3, 0.2), every_s=0.04)
     assert server.goals == pytest.approx([0.7929, 0.6 * 0.7929])
 
 
@@ -265,9 +261,7 @@ def test_one_that_refused_its_goal_may_be_moved_by_another(robotiq: GripperFace,
     robotiq.follow(0.0)
     server.answer(accepted=False)
     clock.passes(1.0)
-    for moving_at in (None, None, None, 0.5, 0.5, 0.5):
-        clock.passes(0.2)
-        robotiq.halt(moving_at)
+    halt_at(robotiq, clock, (None, None, None, 0.5, 0.5, 0.5), every_s=0.2)
     assert server.goals == [0.7929]
 
 
@@ -276,9 +270,7 @@ def test_one_that_is_done_before_the_halt_and_moves_only_after_it_is_stopped_the
 ) -> None:
     robotiq.follow(0.0)
     server.answer().end(GoalStatus.STATUS_SUCCEEDED)
-    for moving_at in (None, None, 0.9, 0.8):
-        clock.passes(0.03)
-        robotiq.halt(moving_at)
+    halt_at(robotiq, clock, (None, None, 0.9, 0.8), every_s=0.03)
     assert server.goals == pytest.approx([0.7929, 0.1 * 0.7929])
 
 
