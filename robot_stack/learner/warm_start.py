@@ -35,6 +35,7 @@ from robot_stack.runs.metrics import plain_row
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import rows_about
 from robot_stack.runs.rows import AlarmRow, of_kind
+from robot_stack.runs.statistics import EARLIER_RUN
 from robot_stack.types.errors import ConfigError, ResumeError, StoreError
 from robot_stack.types.preferences import Kept
 from robot_stack.types.spec import TASK, Spec
@@ -42,8 +43,6 @@ from robot_stack.types.transition import EpisodeKind
 
 log = logging.getLogger(__name__)
 
-PREFIX = "0-"
-"""Before the id of an earlier episode: no actor's number begins so, and it is sorted before all of them."""
 KINDS = {
     EpisodeKind.DEMO: EpisodeKind.DEMO,
     EpisodeKind.ONLINE: EpisodeKind.EARLIER,
@@ -215,7 +214,7 @@ class _Source:
         reward = live_version(state) if "reward" in self._start.take else None
         if reward is not None and not self.paths.reward(reward).exists():
             raise self._refused(f"has no {self.paths.reward(reward).name}", "restore it, or leave reward out of take")
-        rows = () if reward is None else rows_about(self._source, reward, PREFIX)
+        rows = () if reward is None else rows_about(self._source, reward, EARLIER_RUN)
         told = tuple(plain_row(row) for row in rows)
         trusted = state["reward_trusted"] and not of_kind(rows, AlarmRow)  # an alarm may have come after the checkpoint
         self.warm = WarmStart(learner=learner, reward=reward, trusted=trusted, told=told)
@@ -229,7 +228,7 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
         shutil.rmtree(draft.root, ignore_errors=True)
         copied = start_store(draft.root, view)
         for episode_id in view.episodes:
-            name = PREFIX + episode_id
+            name = EARLIER_RUN + episode_id
             try:
                 kind = KINDS.get(read_header(view.path(episode_id))[0].kind)
             except StoreError as error:
@@ -237,7 +236,7 @@ def _take_episodes(view: StoreView, resolved: ResolvedRun, paths: RunPaths) -> N
                 continue
             if kind is not None and not store.episode(name).exists():
                 copied.copy(view, episode_id, name=name, kind=kind)
-        copied.carry(view, {name: Kept(name=PREFIX + name) for name in view.episodes})
+        copied.carry(view, {name: Kept(name=EARLIER_RUN + name) for name in view.episodes})
         for name, why in copied.left_out.items():
             log.warning("episode %s is left behind: %s", name, why)
         labels, marks, scores = LabelLog(store.labels), MarkLog(store.stages), ScoreFiles(store.scores)

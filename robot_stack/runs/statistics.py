@@ -15,6 +15,8 @@ from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
+EARLIER_RUN = "0-"
+"""Before the id of an episode that a warm start has taken over: no actor's number begins so, and it sorts first."""
 AWAITED = 2
 """Newest episodes of an actor whose verdicts may still be to come."""
 
@@ -186,7 +188,7 @@ def by_start(started_unix_s: Mapping[str, float]) -> list[str]:
     """Return names of episodes in the order of their start, of each actor in that of its numbers.
 
     By name alone the episodes of several actors cannot be ordered, since each counts from 0; by time alone those of one
-    actor would change places where its clock was set back.
+    actor would change places where its clock was set back. Those of an earlier run come first, whatever clock it had.
 
     Args:
         started_unix_s: Name, "NUMBER-KIND-ACTOR" -> start by its actor's wall clock.
@@ -196,7 +198,7 @@ def by_start(started_unix_s: Mapping[str, float]) -> list[str]:
     for name in sorted(started_unix_s):
         actor = name.split("-", 2)[-1]
         at[name] = latest[actor] = max(latest.get(actor, -np.inf), started_unix_s[name])
-    return sorted(at, key=at.__getitem__)
+    return sorted(at, key=lambda name: (not name.startswith(EARLIER_RUN), at[name]))
 
 
 def balanced(demos: Sequence[EpisodeAccount], task_ids: Sequence[str]) -> list[EpisodeAccount]:

@@ -36,3 +36,8 @@ def test_episodes_of_several_actors_are_in_the_order_of_their_start() -> None:
 def test_a_clock_that_was_set_back_moves_no_episode_before_another_of_its_actor() -> None:
     started = {"000000-demo-a": 5000.0, "000001-online-a": 100.0, "000000-online-b": 4000.0, "000002-online-a": 5100.0}
     assert by_start(started) == ["000000-online-b", "000000-demo-a", "000001-online-a", "000002-online-a"]
+
+
+def test_episodes_of_an_earlier_run_come_first_whatever_clock_it_had() -> None:
+    started = {"000000-online-a": 5.0, "0-000001-demo-a": 9.0, "0-000000-demo-a": 8.0}
+    assert by_start(started) == ["0-000000-demo-a", "0-000001-demo-a", "000000-online-a"]
