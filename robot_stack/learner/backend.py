@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.transport.access.bounds import MAX_OPEN_EPISODES
+from robot_stack.transport.access.bounds import MAX_INT64, MAX_OPEN_EPISODES
 from robot_stack.transport.access.refusals import Refusal, RefusedError
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.roster import Roster
@@ -119,6 +119,17 @@ class Backend:
     def hello(self) -> int:
         """Return how many frames of the run are safe on disk."""
         return sum(self._store.durable(e) + 1 for e in (*self._store.episodes, *self._store.unfinished))
+
+    def next_number(self, actor_id: str) -> int:
+        """Return one above the number of every episode of that actor which is or was in the store, or has a label.
+
+        So no new one takes the name of another, also if the actor's own count is gone.
+        """
+        held = (*self._store.episodes, *self._store.unfinished, *self._store.quarantined)
+        names = {*held, *(label.episode_id for label in self._store.labels)}
+        parts = (name.split("-", 2) for name in names)
+        own = (int(part[0]) for part in parts if part[-1] == actor_id and part[0].isdecimal() and len(part) == 3)
+        return min(1 + max(own, default=-1), MAX_INT64)
 
     def wait_room(self, timeout_s: float) -> bool:
         """Wait until less than `INBOX_BYTES` wait for the learner; False once `timeout_s` has passed."""

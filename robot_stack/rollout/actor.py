@@ -83,7 +83,7 @@ def _asker_of(resolved: ResolvedRun, kept: Path) -> Asker | None:
 
 
 class EpisodeCounter:
-    """A counter of episodes that goes on across restarts, whether or not the learner can be reached.
+    """A counter of episodes that goes on across restarts, above all numbers that the learner knows of this actor.
 
     Raises:
         ConfigError: If its file cannot be read.
@@ -99,16 +99,20 @@ class EpisodeCounter:
             )
         self._next = int(content)
 
-    def take(self) -> int:
+    def take(self, at_least: int) -> int:
         """Return the next episode's number, once it is certain that no other episode will get it.
+
+        Args:
+            at_least: One above those that the learner knows: the file may be gone, or be of another machine's actor.
 
         Raises:
             StoreError: If the disk refuses it; the number is not taken then.
         """
         with disk_errors(f"writing {self._path.name}"):
-            write_durable(self._path, str(self._next + 1))
-        self._next += 1
-        return self._next - 1
+            number = max(self._next, at_least)
+            write_durable(self._path, str(number + 1))
+        self._next = number + 1
+        return number
 
 
 class Actor:
@@ -137,6 +141,7 @@ class Actor:
         self.asker = _asker_of(resolved, self._evidence)
         self._on_request = all(map(looks_on_request, resolved.teleops.values()))
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
+        self._counter = EpisodeCounter(folder / f"{actor_id}.next")
         self._policy = LivePolicy(resolved.spec(), client, clock, seed=resolved.run.seed)
         self._runner = EpisodeRunner(
             resolved,
@@ -144,7 +149,7 @@ class Actor:
             clock,
             client,
             actor=actor_id,
-            next_number=EpisodeCounter(folder / f"{actor_id}.next").take,
+            next_number=lambda: self._counter.take(client.next_number or 0),
             policy=self._policy,
             scores=client,
             schedule=schedule_of(resolved.task),
@@ -247,11 +252,14 @@ class Actor:
         """Plan the next episode: a demonstration that the learner waits for, or what the curriculum wants.
 
         Returns:
-            None while the learner asks for nothing, or there is no policy to act with.
+            None while the learner asks for nothing, has not said yet which numbers are taken, or there is no policy to
+            act with.
 
         Raises:
             ConfigError, SpecError: If the policy's encoder cannot be had here.
         """
+        if self._client.next_number is None:
+            return None
         if phase == "collecting_demos":
             return _DEMONSTRATION
         if phase != "training" or not self._policy.refresh():

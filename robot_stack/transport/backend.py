@@ -62,6 +62,10 @@ class LearnerBackend(Protocol):
         """Welcome an actor whose protocol, spec, task and run fit; return the number of steps of the run on disk."""
         ...
 
+    def next_number(self, actor_id: str) -> int:
+        """Return one above the number of every episode of that actor which the run knows, also by a verdict alone."""
+        ...
+
     def wait_room(self, timeout_s: float) -> bool:
         """Wait until the learner has room for more steps; False after `timeout_s`. Until then none are read."""
         ...

@@ -90,21 +90,23 @@ class LearnerClient:
         self._first = 0
         self.accepted_steps = 0
         """Steps of the run on the learner's disk at the last connection."""
+        self.next_number: int | None = None
+        """One above the number of every episode of this actor that the run knew then, None before there was one."""
 
     def connect(self) -> None:
         """Open the spool and connect in the background; returns at once, also without a learner.
 
         Raises:
-            TransportError: If the spool is in use, or holds steps of another spec or run.
+            TransportError: If the spool is in use or unreadable, or holds steps of another spec or run.
         """
         self._spool.open()
         self._first = self._spool.released
         try:
             self._bind()
+            self._link.start()
         except BaseException:
             self._spool.close()
             raise
-        self._link.start()
 
     def begin(self, header: EpisodeHeader) -> None:
         """Queue the header of a new episode for the learner.
@@ -253,6 +255,7 @@ class LearnerClient:
 
     def _linked(self, reply: pb.HelloReply) -> None:
         self.accepted_steps = reply.accepted_steps
+        self.next_number = reply.next_number
         if self._run_id != reply.run_id:
             self._run_id = reply.run_id
             self._write_binding()

@@ -38,21 +38,24 @@ class HelloRequest(_message.Message):
     ) -> None: ...
 
 class HelloReply(_message.Message):
-    __slots__ = ("protocol", "run_id", "accepted_steps", "session")
+    __slots__ = ("protocol", "run_id", "accepted_steps", "session", "next_number")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_STEPS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_NUMBER_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     run_id: str
     accepted_steps: int
     session: str
+    next_number: int
     def __init__(
         self,
         protocol: _Optional[int] = ...,
         run_id: _Optional[str] = ...,
         accepted_steps: _Optional[int] = ...,
         session: _Optional[str] = ...,
+        next_number: _Optional[int] = ...,
     ) -> None: ...
 
 class PushRequest(_message.Message):

@@ -6,6 +6,7 @@ labels. Whatever breaks, all of it is dropped and built again after a pause; a r
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import random
@@ -17,6 +18,7 @@ from typing import Any
 
 import grpc
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.access.refusals import Refusal, refusal_of
 from robot_stack.transport.access.security import Credentials, open_channel
@@ -25,7 +27,7 @@ from robot_stack.transport.calls import error_words, greet
 from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
 from robot_stack.transport.service import LearnerStub
 from robot_stack.transport.spool import Spool
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import StoreError, TransportError
 
 END_S = 2.0
 """For the learner to end a stream that was ended here."""
@@ -89,7 +91,8 @@ class Link:
         self._hello, self._linked = hello, linked
         self._spool, self._params, self._scores = spool, params, scores
         self._shut: set[str] = set()
-        """Episodes whose header was refused."""
+        """Episodes whose header was refused; on disk, since what follows it may still be in the spool at a restart."""
+        self._refused_file = spool.folder / "refused.json"
         self._refused_last = ""
         self._twin_since_s: float | None = None
         self._stop = threading.Event()
@@ -98,7 +101,12 @@ class Link:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Connect to the learner in the background, as often as it takes."""
+        """Connect to the learner in the background, as often as it takes.
+
+        Raises:
+            TransportError: If it cannot be read which episodes of the spool were refused before.
+        """
+        self._shut = self._read_refused()
         self._thread = threading.Thread(target=self._run, name="learner-link", daemon=True)
         self._thread.start()
 
@@ -187,6 +195,22 @@ class Link:
             self._refused_last, self.refused_why = ack.episode_id, ack.refusal
         if ack.index < 0:
             self._shut.add(ack.episode_id)
+            write_durable(self._refused_file, json.dumps(sorted(self._shut)))
+
+    def _read_refused(self) -> set[str]:
+        """Return the refused episodes of an earlier process, of which there may be records in the spool."""
+        if self._spool.released >= self._spool.end or not self._refused_file.exists():
+            return set()
+        try:
+            said = json.loads(self._refused_file.read_text())
+        except (OSError, ValueError) as error:
+            said = error
+        if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
+            raise TransportError(
+                f"{self._refused_file} is unreadable ({said!r}), must be a list of the episodes whose records in the "
+                "spool beside it were refused; move the folder away"
+            )
+        return set(said)
 
     def _release(self, window: AckWindow) -> None:
         self._spool.release(window.released)

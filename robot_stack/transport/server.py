@@ -123,14 +123,18 @@ class _Servicer:
         self._refusals = refusals
 
     def Hello(self, request: pb.HelloRequest, context: grpc.ServicerContext) -> pb.HelloReply:
-        backend, accepted = self._backend, 0
+        backend, accepted, next_number = self._backend, 0, 0
         role = check_hello(request, spec=backend.spec, task=backend.task, run_id=backend.run_id)
         if role is Role.ACTOR:
             backend.roster.check(request.actor_id, request.life)
-            accepted = backend.hello()
+            accepted, next_number = backend.hello(), backend.next_number(request.actor_id)
         session = self._sessions.open(role, request.actor_id, request.life)
         return pb.HelloReply(
-            protocol=PROTOCOL_VERSION, run_id=backend.run_id, accepted_steps=accepted, session=session.key
+            protocol=PROTOCOL_VERSION,
+            run_id=backend.run_id,
+            accepted_steps=accepted,
+            session=session.key,
+            next_number=next_number,
         )
 
     def PushSteps(self, requests: Iterator[pb.PushRequest], context: grpc.ServicerContext) -> Iterator[pb.Ack]:

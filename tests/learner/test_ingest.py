@@ -200,6 +200,23 @@ def test_restart_with_an_episode_that_the_disk_no_longer_gives_is_refused(bench:
         restorer.read(None)
 
 
+def test_an_actors_next_number_is_above_all_that_were_ever_its_own(bench: Bench) -> None:
+    assert bench.backend.next_number("a") == 0
+    bench.send("000004-online-a", [P] * 2)
+    bench.send("000009-demo-b-a", [P] * 2, actor="b-a")
+    assert bench.backend.next_number("a") == 5
+    bench.send("000006-demo-a", [P] * 2, None)
+    assert bench.backend.next_number("a") == 7
+    bench.backend.label(label_of("000007-online-a", Verdict.SUCCESS))  # of an episode that never arrived
+    assert bench.backend.next_number("a") == 8
+    assert bench.backend.next_number("b-a") == 10
+    bench.store.close()
+    shutil.rmtree(bench.folder / "store" / "episodes" / "000009-demo-b-a.zarr" / "source")
+    bench.store.open()
+    assert "000009-demo-b-a" in bench.store.quarantined
+    assert bench.backend.next_number("b-a") == 10
+
+
 def test_evaluation_is_kept_and_never_trained_on(bench: Bench) -> None:
     bench.send("000000-eval-a", [P] * 3, kind=EpisodeKind.EVAL)
     bench.take()

@@ -40,6 +40,7 @@ class FakeClient:
     refusal = refused_why = ""
 
     link = True
+    next_number: int | None = 0
     counters = LinkCounters(
         spooled=0, acked=0, not_spooled=0, reconnects=0, params_version=0, params_refused=0, refused=0
     )
@@ -267,7 +268,41 @@ def test_what_the_learner_refuses_of_an_episode_is_said_once_and_shown(
 
 def test_episode_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
     counter = EpisodeCounter(tmp_path / "a.next")
-    assert [counter.take(), counter.take(), EpisodeCounter(tmp_path / "a.next").take()] == [0, 1, 2]
+    assert [counter.take(0), counter.take(0), EpisodeCounter(tmp_path / "a.next").take(0)] == [0, 1, 2]
+
+
+def test_episode_numbers_are_above_those_that_the_learner_has_of_the_actor(tmp_path: Path) -> None:
+    counter = EpisodeCounter(tmp_path / "a.next")
+    assert [counter.take(7), counter.take(7), counter.take(3), EpisodeCounter(tmp_path / "a.next").take(7)] == [
+        7, 8, 9, 10,
+    ]  # fmt: skip
+
+
+def test_no_episode_begins_before_the_learner_has_said_which_numbers_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(episode_runner, "IDLE_S", 0.0)
+    cell, stop, asked = FakeCell(), threading.Event(), 0
+    client = FakeClient(phase="collecting_demos")
+    client.next_number = None
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+
+    def status(timeout_s: float) -> LearnerStatus:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            assert client.begun == []
+            client.next_number = 40
+        return LearnerStatus(phase="collecting_demos", counters={"counted": 0.0, "received": 0.0})
+
+    def begin(header: EpisodeHeader) -> None:
+        client.begun.append(header.episode_id)
+        stop.set()
+
+    monkeypatch.setattr(client, "status", status)
+    monkeypatch.setattr(client, "begin", begin)
+    assert actor.run(stop, print) == "stopped"
+    assert client.begun == ["000040-demo-a"]
 
 
 @pytest.mark.parametrize("content", ["", "x", "-1"])

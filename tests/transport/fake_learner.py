@@ -152,13 +152,17 @@ class FakeLearner:
         self.hellos += 1
         return sum(map(len, self.disk.values()))
 
+    def next_number(self, actor_id: str) -> int:
+        return sum(header.actor == actor_id for header in self.headers.values())
+
     def wait_room(self, timeout_s: float) -> bool:
         return self.room.wait(timeout_s)
 
     def begin(self, header: EpisodeHeader) -> bool:
         with self.changed:
             fresh = header.episode_id not in self.headers
-            self.headers.setdefault(header.episode_id, header)
+            if self.headers.setdefault(header.episode_id, header) != header:
+                raise SpecError(f"header of {header.episode_id} is of another episode; use a new episode id")
             self.memory.setdefault(header.episode_id, [])
             self.disk.setdefault(header.episode_id, [])
             return fresh

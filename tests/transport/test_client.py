@@ -23,7 +23,17 @@ from robot_stack.types.interfaces import ParamsSource, ScoreSource, StepSink
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
 from robot_stack.types.stages import StageMark
-from tests.transport.fake_learner import SPEC, TASK, TOKEN, FakeLearner, equal_steps, make_header, make_step, wait_until
+from tests.transport.fake_learner import (
+    SPEC,
+    TASK,
+    TOKEN,
+    FakeLearner,
+    equal_steps,
+    fingerprint,
+    make_header,
+    make_step,
+    wait_until,
+)
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]
@@ -427,6 +437,77 @@ def test_a_learner_knows_an_actor_that_left_from_one_that_was_cut_off(
     assert client.close(timeout_s=TIMEOUT_S)
     assert time.monotonic() - began_s < 4.0, "the learner ended the stream too"
     assert wait_until(lambda: backend.roster.deserted_s() > 0.0)
+
+
+def test_a_client_knows_the_number_of_its_next_episode_once_the_learner_has_said_it(
+    serve: Serve, connect: Connect
+) -> None:
+    backend = FakeLearner()
+    for name, actor in (("e", "actor-1"), ("f", "actor-1"), ("g", "actor-2")):
+        backend.begin(make_header(name, actor=actor))
+    address = free_address()
+    client = connect(address)
+    assert client.next_number is None
+    serve(backend, address)
+    assert wait_until(lambda: client.next_number is not None)
+    assert client.next_number == 2
+
+
+def test_what_follows_a_refused_header_is_in_no_episode_of_its_name_after_a_restart(
+    serve: Serve, connect: Connect
+) -> None:
+    backend = FakeLearner()
+    held = [make_step("e", index) for index in range(2)]
+    backend.begin(replace(make_header("e"), started_unix_s=1.0))
+    for step in held:
+        backend.append(step)
+    client = connect(serve(backend).address)
+    client.begin(make_header("e"))
+    assert client.wait_acked(TIMEOUT_S)
+    assert client.counters.refused == 1
+    client._link.stop(timeout_s=5.0)  # what it records from here on is left to the next process
+    for index in range(4):
+        client.push(make_step("e", index, last=index == 3))
+    client.label(make_label("e"))
+    client.close(timeout_s=0.1)
+    after = backend.restarted()
+    again = connect(serve(after).address)
+    record(again, "f", 2)
+    assert again.wait_acked(TIMEOUT_S)
+    assert list(map(fingerprint, after.memory["e"])) == list(map(fingerprint, held))
+    assert after.labels == {}
+    assert again.counters.refused == 5
+    assert holds_exactly(after, "f", 2)
+
+
+@pytest.mark.parametrize("said", [b"", b'["e"', b"{}", b"[1]", b"\xff"])
+def test_refused_episodes_that_cannot_be_read_are_named_and_the_spool_let_go(
+    connect: Connect, tmp_path: Path, said: bytes
+) -> None:
+    client = connect("127.0.0.1:1")
+    record(client, "e", 3)
+    client.close(timeout_s=0.1)
+    file = tmp_path / "spool" / "refused.json"
+    file.write_bytes(said)
+    for _ in range(2):  # in one process: the lock is not kept
+        with pytest.raises(TransportError, match=r"refused\.json is unreadable .*, must be .*; move the folder away"):
+            connect("127.0.0.1:1")
+    file.unlink()
+    assert connect("127.0.0.1:1").counters.spooled == 4
+
+
+def test_an_empty_spool_forgets_what_was_refused(serve: Serve, connect: Connect) -> None:
+    backend = FakeLearner()
+    backend.begin(replace(make_header("e"), started_unix_s=1.0))
+    client = connect(serve(backend).address)
+    record(client, "e", 2)
+    assert client.wait_acked(TIMEOUT_S)
+    client.close()
+    another = FakeLearner(run_id="run-2")
+    again = connect(serve(another).address)
+    record(again, "e", 2)
+    assert again.wait_acked(TIMEOUT_S)
+    assert holds_exactly(another, "e", 2)
 
 
 @pytest.mark.parametrize("said", [b"", b'{"spec": "', b"[]", b"{}", b"\xff"])
