@@ -23,6 +23,7 @@ from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import newest_reward, rows_about
 from robot_stack.runs.rows import AlarmRow, RewardFitRow
+from robot_stack.runs.statistics import EARLIER_RUN
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, ResumeError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EpisodeKind
@@ -140,7 +141,7 @@ def test_the_reward_model_and_its_scores_are_those_that_were_in_use(monday: Path
     assert here is not None
     assert there is not None
     assert (here.version, here.alarm) == (version, there.alarm)
-    assert here.held_out == {warm_start.PREFIX + name for name in there.held_out}
+    assert here.held_out == {EARLIER_RUN + name for name in there.held_out}
 
 
 def test_what_ended_trust_in_the_reward_model_is_known_to_whoever_takes_it_over(tmp_path: Path) -> None:
