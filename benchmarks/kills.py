@@ -32,6 +32,7 @@ from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
 from robot_stack.transport.client import LearnerClient
+from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, Step
@@ -153,7 +154,8 @@ class Feeder:
     def _episode(self, name: str, *, demo: bool) -> None:
         self._client.begin(header_of(self._resolved, name))
         self.sent.append((name, -1))
-        for step in steps_of(self._resolved.spec(), name, STEPS, EndReason.SUCCESS if demo else EndReason.TIMEOUT):
+        end, sources = (EndReason.SUCCESS, (Source.HUMAN,) * STEPS) if demo else (EndReason.TIMEOUT, ())
+        for step in steps_of(self._resolved.spec(), name, STEPS, end, sources=sources):
             self._client.push(step)
             self.sent.append((name, step.index))
             self.frames += 1
