@@ -219,8 +219,8 @@ def test_a_gripper_wish_is_not_repeated_and_comes_in_the_grippers_own_units(benc
     wait_until(lambda: len(bench.double.gripper_wishes) > since, "wish")
     bench.let_pass(0.2)
     wishes = bench.double.gripper_wishes[since:]
-    assert np.allclose(wishes, 0.25 * FINGER_OPEN_M)
-    assert len(wishes) < 4  # of twenty; on a busy machine safety's silence makes the next wish a new one
+    assert np.allclose([wishes[0], wishes[-1]], 0.25 * FINGER_OPEN_M)
+    assert len(wishes) < 4  # of twenty; on a busy machine safety's silence stops the gripper, and the next wish is new
     wait_until(lambda: abs(bench.safety.states[-1][1].gripper - 0.25) < 0.01, "measured opening")
     bench.safety.gripper = None
 
