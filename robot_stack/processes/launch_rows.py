@@ -65,10 +65,9 @@ def _table(
     if kind == "sim":
         _refuse_real_arms(resolved, values["run"])
     cell_only, remote_learner = (values.get(key) == "true" for key in ("cell_only", "remote_learner"))
-    meets = kind == "learner" or (
-        remote_learner and not cell_only
-    )  # as `train` and `act`: in the one folder of the run
-    usual = Path("runs", resolved.name) if meets else usual_folder(resolved, Path("runs"))
+    # a learner and its cell go on where `train` and `act` do, or they would not meet
+    apart = kind == "learner" or (remote_learner and not cell_only)
+    usual = Path("runs", resolved.name) if apart else usual_folder(resolved, Path("runs"))
     folder = Path(values["folder"]) if values["folder"] else usual
     parts = {Part.LEARNER} if kind == "learner" else {Part.CELL} if cell_only or remote_learner else set(Part)
     changed = claim.enter_context(begun(resolved, folder, *parts))

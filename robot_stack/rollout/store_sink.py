@@ -31,9 +31,9 @@ def next_number(store: EpisodeStore) -> int:
 class StoreSink:
     """A `StepSink` that never waits for the disk: a thread writes to the store, and flushes twice a second.
 
-    Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk, or a
-    `StoreError` says that it is not. An episode that has
-    not ended by then, or that a killed process has left, will not go on: it is closed as a fault at its newest frame.
+    Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk, or a `StoreError` says
+    that it is not. An episode that has not ended by then, or that a killed process has left, will not go on: it is
+    closed as a fault at its newest frame.
     """
 
     def __init__(self, store: EpisodeStore) -> None:
