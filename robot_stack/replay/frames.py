@@ -2,8 +2,9 @@
 
 Rows are in order of arrival, so episodes of several actors may interleave; `next_row` follows the episode, never
 the neighbouring row. A frame is linked once it is complete: recorded, and, with a frozen trunk, featured. Two frames
-between which a control tick was missed are never linked: what was executed there is the mean over a longer time than
-an action lasts, so they are no transition of the task.
+between which a control tick was missed are not linked: what was executed there is the mean over a longer time than
+an action lasts, so they are no transition of the task. The one into the end of a task is linked all the same: no value
+lies behind it that the longer time could spoil, and without it no row would lead to the outcome.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ class EpisodeRows:
         stamp_ns: Of the newest frame.
         tick: Control tick of the newest frame, counted from the first; missed ticks count.
         late: Frames that came after a missed tick.
+        terminal: Whether the task has ended at the newest frame.
         in_hand: For how many steps an operator has had each arm without a break, int64, shape (N,).
     """
 
-    __slots__ = ("featured", "grippers_open", "in_hand", "late", "linked", "number", "rows", "stamp_ns", "tick")
+    __slots__ = (
+        "featured", "grippers_open", "in_hand", "late", "linked", "number", "rows", "stamp_ns", "terminal", "tick"
+    )  # fmt: skip
 
     def __init__(self, number: int, arms: int) -> None:
         self.number = number
@@ -56,6 +60,7 @@ class EpisodeRows:
         self.stamp_ns = 0
         self.tick = 0
         self.late: set[int] = set()
+        self.terminal = False
         self.in_hand = np.zeros(arms, np.int64)
 
 
@@ -249,6 +254,14 @@ class FrameTable:
         episode.featured = fresh.stop
         self._link(episode)
 
+    def mark_end(self, episode_id: str, *, terminal: bool) -> None:
+        """Say whether the task has ended at the newest frame of an episode, which a verdict may change."""
+        episode = self.episode(episode_id)
+        episode.terminal = terminal
+        last = len(episode.rows) - 1
+        if last in episode.late and last < episode.linked:
+            self._columns["next_row"][episode.rows[last - 1]] = episode.rows[last] if terminal else NO_ROW
+
     def walk(self, rows: np.ndarray, n_step: int, *, one_driver: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Follow the episode of each row for up to `n_step` transitions.
 
@@ -292,7 +305,7 @@ class FrameTable:
     def _link(self, episode: EpisodeRows) -> None:
         complete = len(episode.rows) if self._feature_size == 0 else episode.featured
         for t in range(max(1, episode.linked), complete):
-            if t not in episode.late:
+            if t not in episode.late or (episode.terminal and t == len(episode.rows) - 1):
                 self._columns["next_row"][episode.rows[t - 1]] = episode.rows[t]
         episode.linked = complete
 

@@ -323,14 +323,14 @@ class Replay:
         """Build the draw of transitions that `FrameTable.walk` has followed, rewarded as things stand now."""
         frames, rows, next_rows = self.frames, path[:, 0], path[:, -1]
         last_rows = frames.last_rows(rows)
-        phi, outcome = self._potential.at(rows), self._outcomes.at(next_rows)
+        phi, outcome, tick = self._potential.at(rows), self._outcomes.at(next_rows), frames.column("tick")
         if relabelled is not None:
             there = relabelled.rows[relabelled.reached]
             outcome[there] = np.where(outcome[there] == Outcome.FAILURE, Outcome.FAILURE, Outcome.SUCCESS)
         reward, discount = returns(
             self._rule,
             gamma,
-            steps=steps,
+            steps=tick[next_rows] - tick[rows],  # more than were made where the last came late
             outcome=outcome,
             phi=phi,
             next_phi=self._potential.at(next_rows),
@@ -338,7 +338,7 @@ class Replay:
         mc_return = monte_carlo(
             self._rule,
             gamma,
-            steps=frames.column("tick")[last_rows] - frames.column("tick")[rows],
+            steps=tick[last_rows] - tick[rows],
             outcome=self._outcomes.at(last_rows),
             phi=phi,
         )
@@ -427,3 +427,5 @@ class Replay:
         if self._outcomes.settle(episode_id, rows[-1] if rows else None):
             self._settled += 1
             self._pools = None
+        if rows and episode_id in self._outcomes.ends:
+            self.frames.mark_end(episode_id, terminal=bool(ended(np.array(self._outcomes.of(episode_id)))))

@@ -73,9 +73,14 @@ class SlowEpisode:
         return float((1 - share) * self.phi[low] + share * self.phi[high])
 
     def linked(self, t: int) -> bool:
-        """Whether there is a transition from t: both frames complete, and no tick missed in between (10 Hz)."""
+        """Whether there is a transition from t: both frames complete, and no tick missed in between (10 Hz).
+
+        One that leads to the end of the task is there all the same.
+        """
         if t + 1 >= self.complete:
             return False
+        if t + 2 == len(self.steps) and self.success() is not None:
+            return True
         now, then = (self.steps[k].observation.stamp_ns for k in (t, t + 1))
         return then - now <= 150_000_000
 
@@ -120,10 +125,11 @@ def transition(
         if not chunks and driver(episode, after) != driver(episode, t):
             break
         after += 1
-        reward -= gamma**k * rule.step_penalty
+        passed = ticks(episode, after - 1)  # more than one only into the end of a task
+        reward -= sum(gamma ** (k + j) * rule.step_penalty for j in range(passed))
         if after == len(episode.steps) - 1 and episode.success() is not None:
             terminal = True
-            reward += gamma**k * (rule.success if episode.success() else rule.failure)
+            reward += gamma ** (k + passed - 1) * (rule.success if episode.success() else rule.failure)
     made = after - t
     if episode.scored():
         shaping = (0.0 if terminal else gamma**made * episode.potential(after)) - episode.potential(t)
@@ -131,14 +137,18 @@ def transition(
     return after, reward, 0.0 if terminal else gamma**made
 
 
+def ticks(episode: SlowEpisode, t: int) -> int:
+    """Control ticks between frame t and the next (10 Hz)."""
+    now, then = (episode.steps[k].observation.stamp_ns for k in (t, t + 1))
+    return max(1, round((then - now) / 100_000_000))
+
+
 def mc_return(episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float) -> float:
     """Discounted reward from t to the end, step by step; NaN if the task has not ended."""
     if episode.success() is None:
         return float("nan")
-    total, left = 0.0, 0
-    for before, after in zip(episode.steps[t:], episode.steps[t + 1 :]):
-        passed_ns = after.observation.stamp_ns - before.observation.stamp_ns
-        left += max(1, round(passed_ns / 100_000_000))
+    total = 0.0
+    left = sum(ticks(episode, k) for k in range(t, len(episode.steps) - 1))
     for k in range(left):
         total -= gamma**k * rule.step_penalty
     total += gamma ** (left - 1) * (rule.success if episode.success() else rule.failure)

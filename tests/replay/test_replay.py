@@ -577,6 +577,28 @@ def test_the_monte_carlo_return_counts_missed_ticks() -> None:
         assert found == {0: 0.5**5, 2: 0.5, 3: 1.0}
 
 
+def test_the_step_into_the_end_of_a_task_counts_however_late_its_frame_came() -> None:
+    replay, period_ns = Replay(SPEC), 100_000_000
+    replay.begin(header_of("a"))
+    for step in steps_of(SPEC, "a", [P] * 4, EndReason.SUCCESS):
+        late_ns = 60_000_000 * (step.end is not None)
+        stamp_ns = step.index * period_ns + late_ns
+        replay.add_step(replace(step, observation=replace(step.observation, stamp_ns=stamp_ns)))
+
+    def paid() -> dict[int, tuple[float, float]]:
+        batch = sample(replay)
+        return {int(t): (float(r), float(d)) for t, r, d in zip(batch.frame, batch.reward, batch.discount)}
+
+    assert paid()[3] == (pytest.approx(0.9), 0.0)  # two ticks later
+    replay.add_label(label(Verdict.FAILURE, stamp=2.0))
+    assert paid()[3] == (0.0, 0.0)
+    replay.add_label(label(Verdict.SUCCESS, LabelSource.MODEL))  # a claim, which the operator has refused: cut short
+    assert 3 not in paid()
+    assert len(replay.pools.online) == 3
+    replay.add_label(label(Verdict.SUCCESS, stamp=3.0))
+    assert paid()[3] == (pytest.approx(0.9), 0.0)  # two ticks later
+
+
 def test_of_several_tasks_each_gives_as_many_expert_and_as_many_online_rows() -> None:
     replay = Replay(SPEC, task_ids=("a", "b", "c"))
     lengths = {"a": 3, "b": 40}  # of c there is nothing yet
