@@ -124,7 +124,7 @@ class ActingPolicy:
         self._insight: tuple[tuple[int, np.ndarray], Insight] | None = None
         self._steering: np.ndarray | None = None
         self._actions = spec.action_size
-        self._player = ChunkPlayer(self._network, self._actions, self._rng)
+        self._player = ChunkPlayer(self._network, self._actions, self._rng, spec.discrete_gripper_indices)
         self.version = 0
         self.age_s = 0.0
         self.load(params)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from robot_stack.types.spec import GRIPPER_DEADBAND
 
 Join = Literal["cut", "ensemble", "inpaint"]
 ENSEMBLE_DECAY = 0.01
@@ -30,7 +32,8 @@ class Playback:
         chunk: C, ticks that one decision covers.
         replan: Ticks of a chunk that are played before the next is decided, at most C.
         join: `cut`: the next chunk begins where the last is left. `ensemble`: every tick is a mean of all chunks that
-            cover it. `inpaint`: the next chunk is drawn so that it continues the last.
+            cover it, but for discrete grippers, whose newest press it is: between two presses lies another choice.
+            `inpaint`: the next chunk is drawn so that it continues the last.
     """
 
     chunk: int
@@ -67,6 +70,17 @@ class PlaysChunks(Protocol):
 
 
 @runtime_checkable
+class AddsNoise(Protocol):
+    """A policy network that explores by noise on what it has decided.
+
+    Attributes:
+        loudness: Standard deviation of each entry of a chunk, (C * A,).
+    """
+
+    loudness: Tensor
+
+
+@runtime_checkable
 class ContinuesChunks(PlaysChunks, Protocol):
     """A policy network whose next chunk can continue what is left of the last one."""
 
@@ -100,13 +114,17 @@ class ChunkPlayer:
         network: Decides on chunks; how they are played is its `playback`, if it is one of `PlaysChunks`.
         actions: A.
         rng: Draws the network's noise.
+        grippers: Positions of discrete grippers in a tick's action.
     """
 
-    def __init__(self, network: DecidesChunks, actions: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, network: DecidesChunks, actions: int, rng: torch.Generator, grippers: Sequence[int] = ()
+    ) -> None:
         whole = Playback(chunk=network.chunk, replan=network.chunk, join="cut")
         self._playback = network.playback if isinstance(network, PlaysChunks) else whole
         self._network = network
         self._actions, self._rng = actions, rng
+        self._grippers = list(grippers)
         self._hold = torch.from_numpy(np.repeat(self._playback.hold(), actions))
         self._tick = 0
         self._chunks: deque[tuple[int, np.ndarray]] = deque()
@@ -137,21 +155,35 @@ class ChunkPlayer:
             see: Returns features (1, F) and proprio (1, P); called where a chunk is decided.
             deterministic: No noise.
         """
-        playback = self._playback
-        every = 1 if playback.join == "ensemble" else playback.replan
-        if not self._chunks or self._tick - self._chunks[-1][0] >= every:
+        if self._playback.join == "ensemble":
+            return self._mean(see, deterministic=deterministic)
+        if not self._chunks or self._tick - self._chunks[-1][0] >= self._playback.replan:
             decided = self._decide(*see(), deterministic=deterministic)
-            if playback.join != "ensemble":
-                self._chunks.clear()
-            self._chunks.append((self._tick, decided[0].unflatten(0, (-1, self._actions)).numpy()))
-        while self._tick - self._chunks[0][0] >= playback.chunk:
-            self._chunks.popleft()
-        planned = [chunk[self._tick - began] for began, chunk in self._chunks]
+            self._chunks.clear()
+            self._add(decided)
+        began, chunk = self._chunks[-1]
         self._tick += 1
-        if len(planned) == 1:
-            return planned[0]
-        weights = np.exp(-ENSEMBLE_DECAY * np.arange(len(planned)))
-        return np.asarray(np.average(planned, axis=0, weights=weights), np.float32)
+        return np.asarray(chunk[self._tick - 1 - began])
+
+    def _mean(self, see: Callable[[], tuple[Tensor, Tensor]], *, deterministic: bool) -> np.ndarray:
+        """Return the mean of all chunks that cover this tick; noise comes behind it, which would make it less."""
+        loudness = self._network.loudness[: self._actions] if isinstance(self._network, AddsNoise) else None
+        self._add(self._decide(*see(), deterministic=deterministic or loudness is not None))
+        while self._tick - self._chunks[0][0] >= self._playback.chunk:
+            self._chunks.popleft()
+        planned = np.stack([chunk[self._tick - began] for began, chunk in self._chunks])
+        self._tick += 1
+        action = np.average(planned, axis=0, weights=np.exp(-ENSEMBLE_DECAY * np.arange(len(planned))))
+        if loudness is not None and not deterministic:
+            noise = loudness * torch.randn(self._actions, generator=self._rng)
+            action = np.clip(action + noise.numpy(), -1.0, 1.0)
+        for gripper in self._grippers:
+            presses = planned[np.abs(planned[:, gripper]) > GRIPPER_DEADBAND, gripper]
+            action[gripper] = presses[-1] if len(presses) else 0.0
+        return np.asarray(action, np.float32)
+
+    def _add(self, decided: Tensor) -> None:
+        self._chunks.append((self._tick, decided[0].unflatten(0, (-1, self._actions)).numpy()))
 
     def _decide(self, features: Tensor, proprio: Tensor, *, deterministic: bool) -> Tensor:
         network, playback = self._network, self._playback

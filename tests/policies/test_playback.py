@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +105,65 @@ def test_ensemble_is_the_mean_of_all_chunks_that_cover_a_tick() -> None:
         weights = [math.exp(-ENSEMBLE_DECAY * age) for age in range(len(covering))]  # the oldest weighs most
         predicted = [100.0 * (decision + 1) + tick - decision for decision in covering]
         assert action == pytest.approx(np.dot(weights, predicted) / sum(weights), rel=1e-6)
+
+
+class Pressing:
+    """Says one press of the gripper, at the tick of the episode that it guesses in each chunk, and rests else."""
+
+    chunk = CHUNK
+
+    def __init__(self, guesses: Sequence[int], press: float = -1.0) -> None:
+        self.playback = Playback(chunk=CHUNK, replan=CHUNK, join="ensemble")
+        self.guesses, self.press = guesses, press
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        ticks = tick + torch.arange(CHUNK)
+        press = self.press * (ticks == self.guesses[tick])
+        return torch.stack([0.25 * torch.ones(CHUNK), press], dim=1).reshape(1, -1)
+
+
+def grips(of: Pressing, ticks: int) -> list[float]:
+    """Entries of the discrete gripper of so many ticks, by a policy that explores."""
+    played = ChunkPlayer(of, ACTIONS, torch.Generator(), grippers=(1,))
+    see = (torch.zeros(1, 1), torch.zeros(1, 1))
+    actions = [played.next_action(lambda: see, deterministic=False) for _ in range(ticks)]
+    assert all(action[0] == 0.25 for action in actions)
+    return [float(action[1]) for action in actions]
+
+
+def test_press_of_a_gripper_of_which_chunks_are_unsure_by_a_tick_is_played() -> None:
+    assert grips(Pressing([5, 5, 6, 5, 6, 5, 6, 6]), 8) == [0, 0, 0, 0, 0, -1, -1, 0]
+
+
+def test_newest_press_of_a_gripper_wins() -> None:
+    changed = Pressing([3] * 3 + [9] * 5, press=1.0)
+    assert grips(changed, 5) == [0, 0, 0, 1, 0]
+    opened = [1.0, 1.0, -1.0]
+
+    class Changes(Pressing):
+        def act(self, *args: Any, tick: int, **more: Any) -> Tensor:
+            return torch.tensor([[0.25, opened[tick]]]).repeat(1, CHUNK)
+
+    assert grips(Changes([]), 3) == [1, 1, -1]
+
+
+class Loud(Pressing):
+    """Rests, and explores by noise on the arm's entry."""
+
+    loudness = torch.tensor([0.1, 0.0]).repeat(CHUNK)
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        noise = 0 if deterministic else self.loudness * torch.randn(CHUNK * ACTIONS, generator=rng)
+        return (torch.zeros(1, CHUNK * ACTIONS) + noise).clamp(-1, 1)
+
+
+def test_noise_behind_a_mean_is_as_loud_as_it_is_set() -> None:
+    of = ChunkPlayer(Loud([]), ACTIONS, torch.Generator().manual_seed(0), grippers=(1,))
+    see = (torch.zeros(1, 1), torch.zeros(1, 1))
+    loud = np.array([of.next_action(lambda: see, deterministic=False) for _ in range(2000)])
+    assert loud[:, 0].std() == pytest.approx(0.1, rel=0.1)
+    assert not loud[:, 1].any()
+    assert not any(of.next_action(lambda: see, deterministic=True).any() for _ in range(CHUNK))
 
 
 def test_next_chunk_is_told_what_is_going_out_and_how_firmly_to_hold_to_it() -> None:
