@@ -114,7 +114,7 @@ class Lockstep:
         elif steps < self._before + sent and self._has_taken_all_in(status):
             self._before = int(steps) - sent  # it closed an episode of an earlier start, which has a step less since
         self._before = max(self._before, int(steps) - sent)
-        owed = self._pretrain + self._utd * (steps - 1)
+        owed = self._pretrain + int(self._utd * (steps - 1))
         return steps >= self._before + sent and status.counters["updates"] >= owed
 
     def _has_taken_all_in(self, status: LearnerStatus) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from robot_stack.learner.update_loop import Governor
 from robot_stack.rollout import lockstep
 from robot_stack.rollout.lockstep import Lockstep
 
@@ -37,8 +38,8 @@ class Learner:
         return SimpleNamespace(phase="training", counters=self.counters)
 
 
-def clock(learner: Learner, sent: list[int], arrived: Sequence[bool] = (False,)) -> Lockstep:
-    return Lockstep(Cell(), learner.status, lambda: sent[0], utd=2.0, pretrain=10, arrived=lambda: arrived[0])
+def clock(learner: Learner, sent: list[int], arrived: Sequence[bool] = (False,), utd: float = 2.0) -> Lockstep:
+    return Lockstep(Cell(), learner.status, lambda: sent[0], utd=utd, pretrain=10, arrived=lambda: arrived[0])
 
 
 def stands(waiting: Lockstep) -> bool:
@@ -73,6 +74,19 @@ def test_time_stands_still_while_updates_are_owed() -> None:
     assert stands(level)
     learner.counters |= {"updates": 14}
     time.sleep(0.1)
+    assert level.now_ns() == 2
+
+
+@pytest.mark.parametrize("utd", [0.05, 0.3, 1.0, 2.5])
+def test_time_waits_for_no_update_that_the_learner_may_not_make_yet(utd: float) -> None:
+    governor = Governor(utd=utd, pretrain=10)
+    for steps in range(1, 25):
+        learner, sent = Learner(env_steps=0, updates=10), [0]
+        level = clock(learner, sent, utd=utd)
+        level.sleep_until_ns(1)
+        sent[0] = steps
+        learner.counters |= {"env_steps": steps, "updates": governor.allowed(steps)}
+        level.sleep_until_ns(2)
     assert level.now_ns() == 2
 
 
