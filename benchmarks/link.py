@@ -279,7 +279,7 @@ def wait(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
 def measure_publish(bench: Bench, rounds: int) -> dict[str, float]:
     """New versions one after the other, each as soon as the last one is loaded."""
     with bench.client("publish") as client:
-        policy = LivePolicy(SPEC, client, SteadyClock(), seed=0)
+        policy = LivePolicy(SPEC, client, SteadyClock(), seeds=np.random.default_rng(0))
         took_s = []
         for _ in range(rounds + 1):
             version, began_s = bench.tell("publish")

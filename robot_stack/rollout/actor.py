@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -85,6 +86,9 @@ def _asker_of(resolved: ResolvedRun, kept: Path) -> Asker | None:
 class EpisodeCounter:
     """A counter of episodes that goes on across restarts, above all numbers that the learner knows of this actor.
 
+    Attributes:
+        next: Number of the next episode, unless the learner knows higher ones.
+
     Raises:
         ConfigError: If its file cannot be read.
     """
@@ -97,7 +101,7 @@ class EpisodeCounter:
                 f"{path} is {content!r}, must be the number of the next episode; "
                 "write one above that of the newest episode there"
             )
-        self._next = int(content)
+        self.next = int(content)
 
     def take(self, at_least: int) -> int:
         """Return the next episode's number, once it is certain that no other episode will get it.
@@ -109,9 +113,9 @@ class EpisodeCounter:
             StoreError: If the disk refuses it; the number is not taken then.
         """
         with disk_errors(f"writing {self._path.name}"):
-            number = max(self._next, at_least)
+            number = max(self.next, at_least)
             write_durable(self._path, str(number + 1))
-        self._next = number + 1
+        self.next = number + 1
         return number
 
 
@@ -142,7 +146,8 @@ class Actor:
         self._on_request = all(map(looks_on_request, resolved.teleops.values()))
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._counter = EpisodeCounter(folder / f"{actor_id}.next")
-        self._policy = LivePolicy(resolved.spec(), client, clock, seed=resolved.run.seed)
+        of_this_start = (resolved.run.seed, zlib.crc32(actor_id.encode()), self._counter.next)
+        self._policy = LivePolicy(resolved.spec(), client, clock, seeds=np.random.default_rng(of_this_start))
         self._runner = EpisodeRunner(
             resolved,
             cell,

@@ -16,15 +16,18 @@ from robot_stack.types.spec import Spec
 class LivePolicy:
     """A `Policy` on a `ParamsSource`, which has nothing to act with until `refresh` says so.
 
+    Args:
+        seeds: Of the noise of each encoder's policy, so that none repeats what another did.
+
     Attributes:
         refusal: Why the newest parameters were not taken, or "": those at hand stay in use and grow old.
     """
 
-    def __init__(self, spec: Spec, source: ParamsSource, clock: Clock, *, seed: int) -> None:
+    def __init__(self, spec: Spec, source: ParamsSource, clock: Clock, *, seeds: np.random.Generator) -> None:
         self._spec = spec
         self._source = source
         self._clock = clock
-        self._seed = seed
+        self._seeds = seeds
         self._policy: ActingPolicy | None = None
         self._unbuilt: Params | None = None
         self._taken_ns = 0
@@ -43,7 +46,7 @@ class LivePolicy:
         if self._unbuilt is not None:
             params, self._unbuilt = self._unbuilt, None
             try:
-                self._policy = ActingPolicy(self._spec, params, seed=self._seed)
+                self._policy = ActingPolicy(self._spec, params, seed=int(self._seeds.integers(2**31)))
             except (ConfigError, SpecError) as error:
                 self.refusal = str(error)
                 raise

@@ -187,7 +187,7 @@ def test_row_20_bad_params_are_never_applied(tmp_path: Path, row: Measured) -> N
     client = LearnerClient(proxy.address, RUN_SPEC, "peg_insert", "actor-1", tmp_path / "spool", TOKEN)
     client.connect()
     clock = SimpleNamespace(now_ns=time.monotonic_ns)
-    policy = LivePolicy(RUN_SPEC, client, clock, seed=0)  # type: ignore[arg-type]
+    policy = LivePolicy(RUN_SPEC, client, clock, seeds=np.random.default_rng(0))  # type: ignore[arg-type]
     good = published()
     name = next(each for each in good.tensors if each.startswith("actor.") and good.tensors[each].ndim == 2)
     weights = good.tensors[name]
@@ -239,7 +239,7 @@ def test_row_21_on_old_params_the_policy_does_not_act_and_a_person_may(
     cell = FilteredCell(monkeypatch)
     limit_s = 300.0
     loop = ControlLoop(cell, cell.spec, cell, LoopLimits(episode_steps=60, max_params_age_s=limit_s))
-    policy = LivePolicy(cell.spec, OncePublished(), cell.ages, seed=0)
+    policy = LivePolicy(cell.spec, OncePublished(), cell.ages, seeds=np.random.default_rng(0))
     assert policy.refresh()
 
     def grow_old(tick: int) -> None:

@@ -487,7 +487,9 @@ def test_fault_19_new_weights_only_at_episode_end(monkeypatch: pytest.MonkeyPatc
     recorded = {}
     for faulty in (True, False):
         cell = ScriptedCell(SPEC)
-        policy = LivePolicy(SPEC, SwitchingSource(cell, at_tick=4, only_between_episodes=faulty), cell, seed=0)
+        policy = LivePolicy(
+            SPEC, SwitchingSource(cell, at_tick=4, only_between_episodes=faulty), cell, seeds=np.random.default_rng(0)
+        )
         policy.refresh()
         ControlLoop(cell, SPEC, cell, LoopLimits(episode_steps=8)).run_episode(header_of("a"), policy, cell)
         rows = [step.action for step in cell.steps if step.action is not None]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
-from policies.acting import actor_metadata, pack_tensors
+from policies.acting import ActingPolicy, actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
@@ -25,6 +25,7 @@ from robot_stack.learner.data.training_data import (
     to_go,
 )
 from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.rollout import live_policy
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
@@ -192,7 +193,7 @@ def _params(trunk: EmbeddedTrunk, version: int, seed: int) -> Params:
 
 def _live() -> tuple[LivePolicy, FakeSource, FakeClock]:
     source, clock = FakeSource(), FakeClock()
-    return LivePolicy(SPEC, source, clock, seed=0), source, clock
+    return LivePolicy(SPEC, source, clock, seeds=np.random.default_rng(0)), source, clock
 
 
 def test_without_parameters_the_action_is_nan() -> None:
@@ -247,6 +248,21 @@ def test_encoder_is_built_between_episodes_and_never_in_a_tick(trunk: EmbeddedTr
     assert policy.refresh()
     assert (policy.version, policy.age_s, policy.refusal) == (4, 0.0, "")
     assert not np.array_equal(policy.act(observation_of(0), deterministic=True), before)
+
+
+def test_policy_behind_another_encoder_draws_other_noise(trunk: EmbeddedTrunk, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = list[int]()
+
+    def built(spec: Spec, params: Params, *, seed: int) -> ActingPolicy:
+        seeds.append(seed)
+        return ActingPolicy(spec, params, seed=seed)
+
+    monkeypatch.setattr(live_policy, "ActingPolicy", built)
+    policy, source, _ = _live()
+    for version, seen in enumerate((trunk, EmbeddedTrunk({"front": (8, 8, 3)}, 3).eval()), start=1):
+        source.fresh = _params(seen, version, seed=1)
+        assert policy.refresh(), policy.refusal
+    assert len(set(seeds)) == 2
 
 
 @pytest.mark.long

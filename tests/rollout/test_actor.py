@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.tiny_run import write_run
 from robot_stack.rollout import actor as actor_module
-from robot_stack.rollout import episode_runner
+from robot_stack.rollout import episode_runner, live_policy
 from robot_stack.rollout.actor import Actor, EpisodeCounter
 from robot_stack.rollout.asking.moment import Moment
 from robot_stack.rollout.episode_runner import Plan, Ran
@@ -24,11 +24,12 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import AskingRow, HelpRow
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient, LinkCounters
-from robot_stack.types.errors import ConfigError, TransportError
+from robot_stack.types.errors import ConfigError, SpecError, TransportError
 from robot_stack.types.event import Label, Verdict
 from robot_stack.types.help import HelpEnd
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
+from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
 from tests.rollout.fake_cell import FakeCell
 from tests.rollout.outcomes import outcome
@@ -99,6 +100,31 @@ def test_parameters_of_an_encoder_that_is_not_here_end_no_actor(tmp_path: Path) 
     assert said[0].startswith("episode not run: encoder is 'of tomorrow', must be one of")
     assert [row.kind for row in read_rows(tmp_path / "a.jsonl").rows] == ["fault"]
     assert cell.calls == []
+
+
+def test_no_actor_explores_with_the_noise_of_another_or_of_an_earlier_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds = list[int]()
+
+    def noted(spec: Spec, params: Params, *, seed: int) -> None:
+        seeds.append(seed)
+        raise SpecError("not built")
+
+    monkeypatch.setattr(live_policy, "ActingPolicy", noted)
+    run, params = write_run(tmp_path), Params(version=1, tensors={}, sha256="", metadata={})
+
+    def seed_of(actor_id: str) -> int:
+        stop = threading.Event()
+        actor = Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient(params)), actor_id)
+        actor.run(stop, lambda message: stop.set())
+        return seeds[-1]
+
+    cell = FakeCell()
+    left, right, again = seed_of("left"), seed_of("right"), seed_of("left")
+    (tmp_path / "left.next").write_text("7")
+    assert left == again  # nothing was run in between
+    assert len({left, right, seed_of("left")}) == 3
 
 
 def test_plans_that_cannot_be_read_are_refused_by_file(tmp_path: Path) -> None:
