@@ -17,9 +17,14 @@ class CorrectionConfig(RLPDConfig):
     bc_weight: float = Field(0.0, ge=0.0, description="the base imitates; the correction need not")
 
     @model_validator(mode="after")
-    def _tick_by_tick(self) -> Self:
+    def _of_corrections(self) -> Self:
         if self.chunk > 1:
             raise ValueError(f"chunk is {self.chunk}, must be 1, as the base decides at every tick; leave it out")
+        if self.cql_weight > 0:
+            raise ValueError(
+                f"cql_weight is {self.cql_weight}, must be 0: a correction has a density of its own, which is none of "
+                "the actions that the contrast weighs; leave it out"
+            )
         return self
 
 

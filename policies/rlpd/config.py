@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from policies.settings import Layers, Sampling
 
@@ -79,6 +81,12 @@ class RLPDConfig(BaseModel):
         if critics is not None and subset > critics:
             raise ValueError(f"critic_subset is {subset}, must be at most critics ({critics}); lower it")
         return subset
+
+    @model_validator(mode="after")
+    def _has_a_spread(self) -> Self:
+        if self.std_max < self.std_min:
+            raise ValueError(f"std_max is {self.std_max}, must be at least std_min ({self.std_min}); lower both")
+        return self
 
     @property
     def sampling(self) -> Sampling:

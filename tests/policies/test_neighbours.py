@@ -110,7 +110,11 @@ def test_critics_see_the_whole_action() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"base_updates": 500}, "base_updates is 500, must be at most"), ({"chunk": 2}, "chunk is 2, must be 1")],
+    [
+        ({"base_updates": 500}, "base_updates is 500, must be at most"),
+        ({"chunk": 2}, "chunk is 2, must be 1"),
+        ({"cql_weight": 0.2}, "cql_weight is 0.2, must be 0"),
+    ],
 )
 def test_residual_settings_that_contradict_each_other_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

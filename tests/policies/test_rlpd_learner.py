@@ -361,7 +361,9 @@ def test_acting_parameters_are_the_actors_weights_in_half_precision_and_its_cons
         assert array.dtype == (np.float16 if name in weights else np.float32)
 
 
-@pytest.mark.parametrize("wrong", [{"batch_sise": 64}, {"discount": 1.0}, {"critics": "2"}, {"target_tau": 0.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"batch_sise": 64}, {"discount": 1.0}, {"critics": "2"}, {"target_tau": 0.0}, {"std_max": 0.01}]
+)
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         RLPDConfig(**wrong)
