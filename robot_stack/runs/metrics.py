@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
+import shlex
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +25,10 @@ from robot_stack.runs.learning import Learning
 from robot_stack.runs.rows import FitReport, MetricsRow, UpdateRow
 from robot_stack.types.errors import ConfigError
 
+log = logging.getLogger(__name__)
+
+ANSWER_S = 20.0
+"""Time within which the server of wandb must answer a start, or take the end of a run."""
 _ROW: TypeAdapter[MetricsRow] = TypeAdapter(Annotated[MetricsRow, Field(discriminator="kind")])
 _UPDATE_FIELDS = {each.name for each in fields(UpdateRow)}
 CURVES = "learning"
@@ -65,23 +73,10 @@ class MetricsLog:
         self.lost = 0
         """Rows that the disk refused since the newest one it took."""
         self._lock = threading.Lock()
-        self._wandb: Any = None
+        self._wandb: _WandbRun | None = None
         self._learning: Learning | None = None
         if wandb_mode != "disabled":
-            import wandb
-
-            self._wandb = wandb.init(
-                project="robot-stack",
-                name=run_name,
-                id=_wandb_id(path.with_name("wandb.id")),
-                resume="allow",
-                dir=str(path.parent),
-                mode=wandb_mode,  # type: ignore[arg-type]
-                config=config,
-                settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
-            )
-            for kind, axis in AXES.items():
-                self._wandb.define_metric(f"{kind}/*", step_metric=f"{kind}/{axis}")
+            self._wandb = _WandbRun(path.parent, wandb_mode, name=run_name, config=config)
             self._learning = Learning(rate_hz)
             for row in read_rows(path).rows:  # a run that goes on has its robot time behind it
                 self._learning.row(row)
@@ -116,6 +111,96 @@ class MetricsLog:
             self._file.close()
             if self._wandb is not None:
                 self._wandb.finish()
+
+
+class _WandbRun:
+    """A run in Weights & Biases beside the file of rows. It ends nobody: what fails there is said and left out.
+
+    Whatever wandb raises is caught: it has no type of its own for all that a network or its service does.
+
+    Args:
+        folder: Of the run; wandb's own folder and id are in it.
+        mode: `online` falls back to `offline` where no server answers.
+        name: Of the run.
+        config: That it was started with.
+
+    Raises:
+        ConfigError: If nobody is logged in who would have to be.
+    """
+
+    def __init__(self, folder: Path, mode: str, *, name: str, config: Any) -> None:
+        self._folder = folder
+        self._run: Any = None
+        id_ = _wandb_id(folder / "wandb.id")
+        try:
+            self._run = self._begun(mode, id_, name, config)
+        except ConfigError:
+            raise
+        except Exception as error:
+            if mode == "online":
+                log.warning("the server of wandb is away (%r); this run is kept offline, %s", error, self._upload)
+                with self._guarded():
+                    import wandb
+
+                    wandb.teardown()  # its service still holds the id
+                    self._run = self._begun("offline", id_, name, config)
+            else:
+                self._leave_out(error)
+
+    def _begun(self, mode: str, id_: str, name: str, config: Any) -> Any:
+        import wandb
+
+        try:
+            run = wandb.init(
+                project="robot-stack",
+                name=name,
+                id=id_,
+                resume="allow",
+                dir=str(self._folder),
+                mode=mode,  # type: ignore[arg-type]
+                config=config,
+                settings=wandb.Settings(silent=True, console="off", x_disable_stats=True, init_timeout=ANSWER_S),
+            )
+        except wandb.errors.UsageError as error:
+            raise ConfigError(f"wandb is not ready to be {mode} ({error}); wandb login, or unset WANDB_MODE") from error
+        for kind, axis in AXES.items():
+            run.define_metric(f"{kind}/*", step_metric=f"{kind}/{axis}")
+        return run
+
+    def log(self, values: dict[str, Any]) -> None:
+        """Log values, as long as wandb takes any."""
+        if self._run is not None:
+            with self._guarded():
+                self._run.log(values)
+
+    def finish(self) -> None:
+        """End the run; what has not been uploaded within `ANSWER_S` stays on the disk."""
+        if self._run is None:
+            return
+        ending = threading.Thread(target=self._finish, name="wandb", daemon=True)
+        ending.start()
+        ending.join(ANSWER_S)
+        if ending.is_alive():
+            log.warning("the server of wandb does not take the end of this run; %s", self._upload)
+
+    def _finish(self) -> None:
+        with self._guarded():
+            self._run.finish()
+
+    @property
+    def _upload(self) -> str:
+        return f"wandb sync {shlex.quote(str(self._folder))}/wandb/*run-* uploads it"
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._leave_out(error)
+
+    def _leave_out(self, error: Exception) -> None:
+        self._run = None
+        log.warning("wandb is left out from here on (%r); metrics.jsonl has every row", error)
 
 
 def _wandb_id(path: Path) -> str:

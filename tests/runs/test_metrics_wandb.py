@@ -6,13 +6,16 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from robot_stack.runs import metrics
-from robot_stack.runs.metrics import MetricsLog, usual_wandb_mode
+from robot_stack.runs.metrics import MetricsLog, read_rows, usual_wandb_mode
+from robot_stack.runs.rows import UpdateRow
 from robot_stack.types.errors import ConfigError
 
 PROGRAM = """
@@ -55,6 +58,71 @@ def test_a_run_has_an_id_of_its_own_whatever_its_name(tmp_path: Path, monkeypatc
     here, there, again = ids
     assert here == again != there
     assert here.isalnum()
+
+
+@pytest.fixture
+def wandb() -> Any:
+    """Weights & Biases, whose runs a test puts in place."""
+    return pytest.importorskip("wandb", reason="wandb is not installed: pip install 'robot-stack[wandb]'")
+
+
+ROW = UpdateRow(updates=100, env_steps=20, metrics={})
+
+
+def test_a_service_that_is_gone_costs_no_row_and_ends_nobody(
+    wandb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Mock(log=Mock(side_effect=[None, ConnectionResetError("Connection lost")]))
+    monkeypatch.setattr(wandb, "init", lambda **said: run)
+    log = MetricsLog(tmp_path / "metrics.jsonl", wandb_mode="offline")
+    for _ in range(4):
+        log.log(ROW)
+    log.close()
+    assert len(read_rows(tmp_path / "metrics.jsonl").rows) == 4
+    assert run.log.call_count == 2  # no more than it took to know
+    assert [record.message for record in caplog.records] == [
+        "wandb is left out from here on (ConnectionResetError('Connection lost')); metrics.jsonl has every row"
+    ]
+
+
+def test_without_its_server_a_run_is_kept_offline(
+    wandb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, modes = Mock(), list[str]()
+
+    def init(*, mode: str, **said: Any) -> Mock:
+        modes.append(mode)
+        if mode == "online":
+            raise wandb.errors.CommError("connection refused")
+        return run
+
+    monkeypatch.setattr(wandb, "init", init)
+    monkeypatch.setattr(wandb, "teardown", lambda: None)
+    log = MetricsLog(tmp_path / "metrics.jsonl", wandb_mode="online")
+    log.log(ROW)
+    assert modes == ["online", "offline"]
+    assert run.log.call_count == 1
+    assert "wandb sync" in caplog.text
+
+
+def test_nobody_logged_in_is_refused_with_what_to_do(
+    wandb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wandb, "init", Mock(side_effect=wandb.errors.UsageError("No API key configured.")))
+    with pytest.raises(ConfigError, match=r"No API key configured.*wandb login, or unset WANDB_MODE"):
+        MetricsLog(tmp_path / "metrics.jsonl", wandb_mode="online")
+
+
+def test_a_server_that_does_not_take_the_end_of_a_run_holds_nobody_up(
+    wandb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(wandb, "init", lambda **said: Mock(finish=lambda: answered.wait(60)))
+    monkeypatch.setattr(metrics, "ANSWER_S", 0.1)
+    MetricsLog(tmp_path / "metrics.jsonl", wandb_mode="online").close()
+    assert not answered.is_set()
+    assert "does not take the end of this run; wandb sync" in caplog.text
+    answered.set()
 
 
 @pytest.mark.parametrize(("asked", "mode"), [("online", "online"), ("disabled", "disabled"), ("", "offline")])
