@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from robot_stack.config.files.edit import edited, write_edited
@@ -23,15 +28,34 @@ teleop: spacemouse  # in the right hand
 """
 
 
-def plain(text: str) -> object:
+def plain(text: str) -> Any:
     tree = parse(text, lambda mark: Mark(source="test"), [])
     assert tree is not None
     return tree.plain()
 
 
+def keys_of(tree: Mapping[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in tree.items():
+        yield (*way, key)
+        if isinstance(value, dict):
+            yield from keys_of(value, (*way, key))
+
+
 @pytest.mark.parametrize("path", sorted(config_root().glob("*/*.yaml")), ids=lambda path: path.stem)
-def test_a_file_without_edits_stays_as_it_is(path) -> None:
-    assert edited(path.read_text(), {}) == path.read_text()
+def test_any_value_of_a_file_is_replaced_and_any_mapping_gets_an_entry_and_no_other_line_changes(path: Path) -> None:
+    text, tree = path.read_text(), plain(path.read_text())
+    for keys in keys_of(tree):
+        wanted = copy.deepcopy(tree)
+        inner = wanted
+        for key in keys[:-1]:
+            inner = inner[key]
+        old, inner[keys[-1]] = inner[keys[-1]], {"q": (1, 2.5)}
+        assert plain(edited(text, {keys: {"q": [1, 2.5]}})) == wanted, keys
+        if isinstance(old, dict):
+            inner[keys[-1]] = {**old, "q": "a: b"}
+            with_entry = edited(text, {(*keys, "q"): "a: b"})
+            assert plain(with_entry) == wanted, keys
+            assert sum(line not in with_entry.splitlines() for line in text.splitlines()) <= 1, keys
 
 
 @pytest.mark.parametrize("null", [" null", " ~", ""])
@@ -48,10 +72,48 @@ def test_only_the_lines_with_new_values_change() -> None:
     old, new = CELL.splitlines(), edited(CELL, edits).splitlines()
     assert [line for line in new if line not in old] == [
         '  wrist: {model: d405, serial: "127122270146", '
-        "roi_px: {top: 1, left: 2, height: 30, width: 40}} # on the hand",
+        "roi_px: {top: 1, left: 2, height: 30, width: 40}}   # on the hand",
         "workspace: {frame: base, min_m: [0.1, -0.2, 0.03], max_m: [0.65, 0.15, 0.30]}",
     ]
     assert len(new) == len(old)
+
+
+@pytest.mark.parametrize(
+    ("before", "keys", "after"),
+    [
+        ("w: {x: 1,  # first\n    y: 2}  # second\na: 1\n", ("a",), "w: {x: 1,  # first\n    y: 2}  # second\na: 3\n"),
+        (
+            "a:   # ours\n    b: 1   # one\n    c:\n        - 1\n\n# end\nd: 0\n",
+            ("a",),
+            "a: 3   # ours\n\n# end\nd: 0\n",
+        ),
+        ("a:\n    b: 1\n    c:\n        - 1\nd: 0\n", ("a", "b"), "a:\n    b: 3\n    c:\n        - 1\nd: 0\n"),
+        ("a:\n    b: 1   # one\n\n# next\nd: 0\n", ("a", "e"), "a:\n    b: 1   # one\n    e: 3\n\n# next\nd: 0\n"),
+        ("---\na: 1\n", ("a",), "---\na: 3\n"),
+        ("a: 1\r\nb:\r\n  c: 2\r\n", ("b", "d"), "a: 1\r\nb:\r\n  c: 2\r\n  d: 3\r\n"),
+        ("a:   # none yet\nb: 'x'", ("a",), "a: 3   # none yet\nb: 'x'"),
+        ("a:\n  b:   # none yet\n# next\nd: 0\n", ("a", "e"), "a:\n  b:   # none yet\n  e: 3\n# next\nd: 0\n"),
+        ("w: {x: 1,\n    y: 2}  # second\n", ("w", "x"), "w: {x: 3,\n    y: 2}  # second\n"),
+        ("w: {x: 1,\n    y: 2}  # second\n", ("w",), "w: 3  # second\n"),
+        ("a: {}\nk: True   # note", ("a", "b"), "a: {b: 3}\nk: True   # note"),
+        ("a: |\n  long\n  text\n# next\nb: 1", ("a",), "a: 3\n# next\nb: 1"),
+        ("a: 1   # last", ("b",), "a: 1   # last\nb: 3"),
+    ],
+)
+def test_every_other_character_stays(before: str, keys: tuple[str, ...], after: str) -> None:
+    assert edited(before, {keys: 3}) == after
+
+
+def test_a_linked_file_and_its_permissions_stay(tmp_path: Path) -> None:
+    shared = tmp_path / "shared.yaml"
+    shared.write_text(CELL)
+    shared.chmod(0o664)
+    link = tmp_path / "cell.yaml"
+    link.symlink_to(shared)
+    write_edited(link, link, {("robot",): "ur5"})
+    assert link.is_symlink()
+    assert plain(shared.read_text())["robot"] == "ur5"
+    assert shared.stat().st_mode & 0o777 == 0o664
 
 
 def test_a_missing_key_is_added_where_it_belongs() -> None:

@@ -12,6 +12,7 @@ from robot_stack.cli.run_folder import load_cell
 from robot_stack.config.files.edit import edited, write_edited
 from robot_stack.config.files.library import FOLDER, find, is_shipped, roots_of
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.disk.durable import write_durable
 from robot_stack.runs.beginning import command_line
 from robot_stack.sensing.charuco import Board
 from robot_stack.types.errors import ConfigError
@@ -63,12 +64,12 @@ def run(
     if not write and not _agreed(target):
         print(f"{target} is as it was. Next: the same with --write")
         return 0
-    kept = target.read_text() if target.exists() else None
+    kept = target.read_bytes() if target.exists() else None
     write_edited(source, target, measured.edits)
     try:
         load_cell(name, overrides, root)
     except ConfigError as error:
-        target.unlink() if kept is None else target.write_text(kept)
+        target.unlink() if kept is None else write_durable(target.resolve(), kept)
         raise ConfigError(f"what was measured does not fit the cell, nothing is written: {error}") from error
     print(f"written to {target}. Next: {command_line('doctor', name, overrides=overrides, root=root)}")
     return 0

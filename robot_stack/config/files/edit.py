@@ -1,19 +1,14 @@
-"""The edits of an operator's YAML file: values are written back; comments, order and layout stay."""
+"""The edits of an operator's YAML file: values are written in place; every other character stays."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.constructor import RoundTripConstructor
-from ruamel.yaml.nodes import ScalarNode
-from ruamel.yaml.representer import RoundTripRepresenter
-from ruamel.yaml.util import load_yaml_guess_indent
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
 
 from robot_stack.disk.durable import write_durable
 from robot_stack.types.errors import ConfigError
@@ -21,38 +16,10 @@ from robot_stack.types.errors import ConfigError
 Edits = Mapping[tuple[str, ...], Any]
 """Keys from the top of the file -> new value."""
 WIDEST = 1_000_000
-NULL = "tag:yaml.org,2002:null"
-
-
-@dataclass(frozen=True, slots=True)
-class _Null:
-    """A null as it is written: `null`, `~` or nothing."""
-
-    text: str
-
-
-class _Constructor(RoundTripConstructor):
-    """A YAML constructor that keeps how a null is written."""
-
-
-class _Representer(RoundTripRepresenter):
-    """A YAML representer that writes a null as it was written."""
-
-
-def _null_of(_: RoundTripConstructor, node: ScalarNode) -> _Null:
-    return _Null(node.value)
-
-
-def _node_of(representer: RoundTripRepresenter, null: _Null) -> ScalarNode:
-    return representer.represent_scalar(NULL, null.text)  # type: ignore[no-any-return]
-
-
-_Constructor.add_constructor(NULL, _null_of)
-_Representer.add_representer(_Null, _node_of)
 
 
 def edited(text: str, edits: Edits) -> str:
-    """Return the text with values replaced, or added where they are missing.
+    """Return the text with values replaced, or added where they are missing; every other character stays.
 
     New mappings and lists are written in one line.
 
@@ -62,52 +29,87 @@ def edited(text: str, edits: Edits) -> str:
     Raises:
         ConfigError: If a key on the way holds something else than a mapping.
     """
-    yaml = YAML()
-    yaml.Constructor, yaml.Representer = _Constructor, _Representer
-    yaml.preserve_quotes = True
-    yaml.width = WIDEST  # type: ignore[assignment]
-    data, _, offset = load_yaml_guess_indent(text, yaml=yaml)
-    offset = 2 if offset is None else offset
-    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)
     for keys, value in edits.items():
-        _set(data, keys, _flow(value))
-    stream = io.StringIO()
-    yaml.dump(data, stream)
-    return stream.getvalue()
+        text = _edited(text, keys, value)
+    return text
 
 
 def write_edited(source: Path, target: Path, edits: Edits) -> None:
-    """Write `source` with its edits as `target`, at once or not at all.
+    """Write `source` with its edits as `target`, at once or not at all; a file behind a link, with its permissions.
 
     Raises:
         ConfigError: If a key on the way holds something else than a mapping, or the file cannot be written.
     """
-    text = edited(source.read_text(encoding="utf-8"), edits)
+    with source.open(encoding="utf-8", newline="") as file:
+        text = edited(file.read(), edits)
+    target = target.resolve()
     try:
+        mode = target.stat().st_mode if target.exists() else None
         write_durable(target, text)
+        if mode is not None:
+            target.chmod(mode)
     except OSError as error:
         raise ConfigError(f"{target} is not writable ({error.strerror}), must be; check whose it is") from error
 
 
-def _set(data: CommentedMap, keys: Sequence[str], value: Any) -> None:
-    *way, last = keys
-    for depth, key in enumerate(way):
-        inner = data.setdefault(key, CommentedMap())
-        if not isinstance(inner, CommentedMap):
-            where = ".".join(keys[: depth + 1])
-            raise ConfigError(f"{where} is {inner!r}, must be a mapping to hold {'.'.join(keys)}; correct the file")
-        data = inner
-    data[last] = value
+def _edited(text: str, keys: Sequence[str], value: Any) -> str:
+    """Return the text with one value replaced or added."""
+    node = YAML(typ="safe", pure=True).compose(text)
+    for depth, key in enumerate(keys):
+        if not isinstance(node, MappingNode):
+            where, held = ".".join(keys[:depth]), node.value if isinstance(node, ScalarNode) else "a list"
+            raise ConfigError(f"{where} is {held!r}, must be a mapping to hold {'.'.join(keys)}; correct the file")
+        pair = next((pair for pair in node.value if pair[0].value == key), None)
+        if pair is None:
+            for inner in reversed(keys[depth + 1 :]):
+                value = {inner: value}
+            return _with_entry(text, node, f"{key}: {_in_one_line(value)}")
+        name, node = pair
+    return _with_value(text, name, node, _in_one_line(value))
 
 
-def _flow(value: Any) -> Any:
-    """Return mappings and lists in the style that fits one line."""
-    if isinstance(value, Mapping):
-        mapping = CommentedMap((key, _flow(inner)) for key, inner in value.items())
-        mapping.fa.set_flow_style()
-        return mapping
-    if isinstance(value, list | tuple):
-        sequence = CommentedSeq(_flow(inner) for inner in value)
-        sequence.fa.set_flow_style()
-        return sequence
-    return value
+def _with_value(text: str, name: Node, old: Node, value: str) -> str:
+    """Return the text with another value behind a key; a comment behind key or value stays in its line."""
+    colon, start, end = name.end_mark.index, old.start_mark.index, _end_of_pair(text, name, old)
+    if name.end_mark.line == old.start_mark.line and end > colon + 1:
+        return f"{text[:start]}{value}{text[end:]}"
+    comment = text[colon + 1 : end].partition("\n")[0].rstrip()
+    return f"{text[: colon + 1]} {value}{comment}{text[end:]}"
+
+
+def _with_entry(text: str, mapping: MappingNode, entry: str) -> str:
+    """Return the text with another entry at the end of a mapping."""
+    if not mapping.value:
+        return f"{text[: mapping.start_mark.index]}{{{entry}}}{text[mapping.end_mark.index :]}"
+    end = _end_of_pair(text, *mapping.value[-1])
+    if mapping.flow_style:
+        return f"{text[:end]}, {entry}{text[end:]}"
+    line_end = text.find("\n", end)
+    end = len(text) if line_end < 0 else line_end - (text[line_end - 1] == "\r")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return f"{text[:end]}{newline}{' ' * mapping.start_mark.column}{entry}{text[end:]}"
+
+
+def _end(text: str, node: Node) -> int:
+    """Return where the text of a node ends, without blank lines and comments behind it."""
+    if isinstance(node, ScalarNode):
+        start = node.start_mark.index
+        return start + len(text[start : node.end_mark.index].rstrip())
+    assert isinstance(node, CollectionNode)
+    if node.flow_style:
+        return int(node.end_mark.index)
+    return _end_of_pair(text, *node.value[-1]) if isinstance(node, MappingNode) else _end(text, node.value[-1])
+
+
+def _end_of_pair(text: str, name: Node, value: Node) -> int:
+    """Return where an entry of a mapping ends; behind the colon, where nothing is its value."""
+    nothing = isinstance(value, ScalarNode) and value.start_mark.index == value.end_mark.index
+    return int(name.end_mark.index) + 1 if nothing else _end(text, value)
+
+
+def _in_one_line(value: Any) -> str:
+    yaml, stream = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = True, False  # type: ignore[assignment]
+    yaml.width = WIDEST  # type: ignore[assignment]
+    yaml.dump({"": value}, stream)
+    return stream.getvalue().strip().removeprefix("{'': ").removesuffix("}")
