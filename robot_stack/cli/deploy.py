@@ -9,6 +9,7 @@ from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.folder import Part, begun
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import newest_reward
@@ -38,7 +39,7 @@ def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None
         store = RunPaths(RunPaths(folder).deployed).store.root
 
         def onward(code: int) -> str:
-            return f"robot-stack doctor {resolved.run.cell}" if code else f"robot-stack report {name}"
+            return command_line("doctor", resolved.run.cell) if code else command_line("report", name)
 
         return supervise(resolved, ready, managed(rows, folder), store=store, onward=onward)
 

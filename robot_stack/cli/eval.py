@@ -12,6 +12,7 @@ from typing import Any
 from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import check_writable, write_durable
+from robot_stack.runs.beginning import command_line
 from robot_stack.runs.evaluation import counted_before
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
@@ -97,28 +98,45 @@ def run(
         print(f"Kept in {kept}")
     else:
         print(f"Not kept: {kept} counts {counted} episodes of this policy")
-    print(f"Next: robot-stack report {name}")
+    print(f"Next: {command_line('report', name)}")
     return 0
 
 
 def _table(
     resolved: ResolvedRun, folder: Path, params: Params | None, episodes: int, kept: Path, *, name: str, as_json: bool
 ) -> int:
-    """Print the table of robustness row by row, and keep what is there so far in a file."""
+    """Print the table of robustness row by row, and keep it in a file: a row that counts more of this policy stays."""
     from robot_stack.rollout.evaluate import evaluate_held_out
     from robot_stack.workcell.variations import rows, words
 
-    found: dict[str, Any] = {}
+    version = None if params is None else params.version
+    found = _rows_before(kept, version)
     if not as_json:
         print("| varied | success (95 % interval) | cycle |\n| --- | --- | --- |", flush=True)
     for row, tested in rows(resolved).items():
         summary = evaluate_held_out(resolved, folder, params, tested, episodes).summary()
-        found[row] = {"varied": words(resolved, tested), **summary}
-        write_durable(kept, json.dumps({"run": folder.name, "policy": name, "rows": found}))
+        measured = {"varied": words(resolved, tested), **summary}
         if not as_json:
-            print(_row(found[row]), flush=True)
+            print(_row(measured), flush=True)
+        if found.get(row, measured)["episodes"] <= episodes:
+            found[row] = measured
+        elif not as_json:
+            print(f"Not kept: {kept} counts {found[row]['episodes']} episodes of this row and policy", flush=True)
+        write_durable(kept, json.dumps({"run": folder.name, "policy": name, "params_version": version, "rows": found}))
     print(kept.read_text() if as_json else f"Kept in {kept}")
     return 0
+
+
+def _rows_before(kept: Path, version: int | None) -> dict[str, Any]:
+    """Return the rows that were measured before of the same parameters; none where nothing says of which they are."""
+    try:
+        said = json.loads(kept.read_text())
+        same = said["params_version"] == version and all(
+            isinstance(each["episodes"], int) for each in said["rows"].values()
+        )
+        return dict(said["rows"]) if same else {}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
 
 
 def _row(found: Mapping[str, Any]) -> str:

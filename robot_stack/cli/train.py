@@ -45,5 +45,5 @@ def run(
         print(f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: {acting}", flush=True)
         code = main(["--run", str(RunPaths(place).resolved), "--address", where])
         learned = RunPaths(place).policy("policy").exists()
-        print(f"Next: robot-stack report {place}" if learned else f"Next: {again}, to go on")
+        print(f"Next: {command_line('report', str(place))}" if learned else f"Next: {again}, to go on")
         return code

@@ -51,7 +51,7 @@ def run(
             if cell_only:
                 return f"{again}, to go on"
             learned = _written_s(saved) > before_s
-            return f"robot-stack report {ready.folder}" + ("" if learned else f", or {again}, to go on")
+            return command_line("report", str(ready.folder)) + ("" if learned else f", or {again}, to go on")
 
         return supervise(resolved, ready, table, timeout_s, store=store, onward=onward)
 

@@ -52,6 +52,33 @@ def test_as_json_it_is_what_is_kept(folder: Path, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out) == json.loads((folder / "robustness_policy.json").read_text())
 
 
+def test_rows_that_count_more_of_the_same_parameters_stay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = folder / "robustness_policy.json"
+
+    def counted() -> dict[str, int]:
+        return {row: found["episodes"] for row, found in json.loads(kept.read_text())["rows"].items()}
+
+    def ended(resolved, folder, params, tested, episodes) -> Evaluation:
+        if tested:
+            raise KeyboardInterrupt
+        return Evaluation(successes=[True] * episodes, durations_s=[2.0] * episodes, ages_s=[0.03])
+
+    assert main.main(["eval", "peg", "--robustness", "--episodes", "10"]) == 0
+    monkeypatch.setattr(evaluating, "evaluate_held_out", ended)
+    for episodes, of_first in (("2", 10), ("20", 20)):
+        with pytest.raises(KeyboardInterrupt):
+            verb.run("peg", episodes=int(episodes), robustness=True)
+        assert counted() == {**dict.fromkeys(variations.rows(load_run("peg_insert")), 10), "none": of_first}
+    assert f"Not kept: {kept} counts 10 episodes of this row and policy" in capsys.readouterr().out
+    table = json.loads(kept.read_text())
+    kept.write_text(json.dumps({**table, "params_version": 3}))
+    with pytest.raises(KeyboardInterrupt):
+        verb.run("peg", episodes=2, robustness=True)
+    assert counted() == {"none": 2}
+
+
 def test_a_table_is_of_what_is_so_and_not_of_what_a_model_says(folder: Path) -> None:
     with pytest.raises(ConfigError, match="judge is 'model', must be 'truth' with --robustness"):
         verb.run("peg", judge="model", robustness=True)
