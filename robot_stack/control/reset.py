@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.safety import CAPS
 from robot_stack.control.kinematics.chain import Chain
+from robot_stack.control.kinematics.joint_motion import JointLimits
 from robot_stack.control.safety.bounds import limit_norm
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.tool_turns import TURN_RAD, TurnCounter
@@ -103,16 +104,18 @@ class JointResetMotion:
     ends where the TCP has nothing left to go; a small rest, and all of a random start, are for a motion after it.
     """
 
-    def __init__(self, goal_rad: np.ndarray, chain: Chain, settings: ResetSettings) -> None:
+    def __init__(self, goal_rad: np.ndarray, chain: Chain, limits: JointLimits, settings: ResetSettings) -> None:
         """Set the goal and the speeds; the motion begins when it is first asked for a twist.
 
         Args:
             goal_rad: Angles, shape (J,).
             chain: Of the arm.
+            limits: Of its joints: one without an end goes the short way.
             settings: Speeds of the TCP.
         """
         self._goal_rad = goal_rad
         self._chain = chain
+        self._limits = limits
         self._settings = settings
 
     def twist(self, state: RobotState) -> np.ndarray | None:
@@ -121,7 +124,7 @@ class JointResetMotion:
         Both speeds are kept by slowing the whole motion, so that it stays on its line.
         """
         pose, jacobian = self._chain.jacobian(state.joints_rad)
-        left = jacobian @ (self._goal_rad - state.joints_rad)
+        left = jacobian @ self._limits.way(state.joints_rad, self._goal_rad)
         far_m, far_rad = float(np.linalg.norm(left[:3])), float(np.linalg.norm(left[3:]))
         if far_m < ARRIVED_M and far_rad < ARRIVED_RAD:
             return None

@@ -29,6 +29,7 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 from tests.control.filter_rig import DOWN, LIMITS, Rig
 from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
+from tests.control.wrapping_arm import WrappingArm
 from tests.examples import examples
 
 pytestmark = pytest.mark.long
@@ -200,7 +201,7 @@ def test_no_range_is_the_taught_pose_itself() -> None:
 def joint_way(name: str, start_rad: np.ndarray, goal_rad: np.ndarray, *, motions: list[Motion] | None = None):
     """Angles on the way of an arm whose driver solves for its joints, at 20 Hz; None if it never arrives."""
     chain, solver = chain_of(name), JointMotionSolver(chain_of(name), limits_of(name))
-    motion = Chained([JointResetMotion(goal_rad, chain, SETTINGS), *(motions or [])])
+    motion = Chained([JointResetMotion(goal_rad, chain, limits_of(name), SETTINGS), *(motions or [])])
     angles, way = start_rad.copy(), [start_rad.copy()]
     for _ in range(2000):
         state = RobotState(
@@ -258,6 +259,23 @@ def test_a_hand_that_hangs_turned_over_comes_back() -> None:
     limits = limits_of("ur5e")
     assert (way > limits.lower).all()
     assert (way < limits.upper).all()
+
+
+def test_joints_that_turn_without_end_go_to_their_start_the_short_way() -> None:
+    """Home of the Gen3 lies on the seam of its third joint, at half a turn: whole turns took the TCP 1 m off."""
+    chain, limits = chain_of("kinova_gen3"), limits_of("kinova_gen3")
+    goal, solver = limits.home, JointMotionSolver(chain, limits)
+    arm = WrappingArm(chain, goal + np.array([0.1, 0, 0.01, 0, 0, 0, 0]))
+    motion, most_m = JointResetMotion(goal, chain, limits, SETTINGS), 0.0
+    for _ in range(500):
+        wanted = motion.twist(arm.state())
+        if wanted is None:
+            break
+        arm.move(solver.solve(arm.told, wanted).speeds, 0.01)
+        most_m = max(most_m, float(np.linalg.norm(arm.pose().position_m - chain.pose(goal).position_m)))
+    assert wanted is None
+    assert most_m < 0.07
+    assert np.abs(arm.angles - goal).max() < 0.05
 
 
 def test_a_chain_of_motions_is_done_when_its_last_is_and_an_empty_one_at_once() -> None:
