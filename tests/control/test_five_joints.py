@@ -1,0 +1,39 @@
+"""An arm of five joints turns its hand as it moves: it is no fault, and what it cannot be told is still one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.safety.tracking import TrackingMonitor
+from robot_stack.types.command import Mode
+from tests.control.shipped_rig import ShippedRig
+
+pytestmark = pytest.mark.long
+
+NEAR = np.array([0.0, -0.9, 0.9, 1.3, 0.0])
+
+
+@pytest.mark.parametrize("angles", [None, NEAR])
+@pytest.mark.parametrize("speed_m_s", [0.05, 0.1])
+def test_a_hand_that_has_to_turn_on_its_way_sideways_is_no_fault(angles: np.ndarray | None, speed_m_s: float) -> None:
+    rig = ShippedRig("so101_table", angles)
+    for side in (1.0, -1.0):
+        assert rig.go(0.8, base_m_s=(0.0, side * speed_m_s, 0.0)) is Mode.POLICY, rig.filter.reason
+    assert check_log(rig.log, rig.limits) == []
+
+
+def test_a_hand_that_turns_further_than_it_is_told_is_one_all_the_same() -> None:
+    rig = ShippedRig("so101_table")
+    rig.scale = np.array([1.0, 1.0, 1.0, 3.0, 3.0, 3.0])
+    assert rig.go(0.5, roll_rad_s=0.5) is Mode.HOLD
+    assert "too far" in str(rig.filter.reason)
+
+
+def test_the_log_alone_proves_that_a_hand_turned_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TrackingMonitor, "fault", lambda *_: None)
+    rig = ShippedRig("so101_table")
+    rig.scale = np.array([1.0, 1.0, 1.0, 3.0, 3.0, 3.0])
+    assert rig.go(1.0, roll_rad_s=0.5) is Mode.POLICY
+    assert any("rad in half a second" in violation.text for violation in check_log(rig.log, rig.limits))
