@@ -12,6 +12,7 @@ from tests.control.shipped_rig import ShippedRig
 
 pytestmark = pytest.mark.long
 
+STEEP = np.array([0.0, -0.5, 0.5, 1.3, 0.0])
 NEAR = np.array([0.0, -0.9, 0.9, 1.3, 0.0])
 
 
@@ -22,6 +23,15 @@ def test_a_hand_that_has_to_turn_on_its_way_sideways_is_no_fault(angles: np.ndar
     for side in (1.0, -1.0):
         assert rig.go(0.8, base_m_s=(0.0, side * speed_m_s, 0.0)) is Mode.POLICY, rig.filter.reason
     assert check_log(rig.log, rig.limits) == []
+
+
+@pytest.mark.parametrize("angles", [None, STEEP])
+def test_the_fingers_come_down_to_a_cube_on_the_table(angles: np.ndarray | None) -> None:
+    """The tips end 6 mm below the TCP; they hold a cube of 3 cm, and stay clear of the table."""
+    rig = ShippedRig("so101_table", angles)
+    rig.go(1.0, base_m_s=(0.05, 0.0, 0.0))
+    rig.go(4.0, base_m_s=(0.0, 0.0, -0.08))
+    assert 0.024 <= rig.pose.position_m[2] <= 0.029
 
 
 def test_a_hand_that_turns_further_than_it_is_told_is_one_all_the_same() -> None:
