@@ -17,10 +17,7 @@ from robot_stack.control.safety.cell_filter import SafetyFilter
 from robot_stack.control.safety.clearance import clearances_of
 from robot_stack.control.safety.limits import JointLimit, SafetyLimits
 from robot_stack.control.safety.tracking import TrackingLimits
-from robot_stack.workcell.build_arm import build_chain
-
-JOINTS_OF_ANY_POSE = 6
-"""With fewer joints not every rotation can be had."""
+from robot_stack.workcell.build_arm import build_chain, turns_freely
 
 
 def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilter:
@@ -40,7 +37,7 @@ def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilte
             release_s=arm.teleop.release_s,
             blend_s=arm.teleop.blend_s,
             clearance=clearances[name],
-            tracking=TrackingLimits(turns=len(arm.robot.joints) >= JOINTS_OF_ANY_POSE),
+            tracking=TrackingLimits(turns=turns_freely(arm.robot)),
         )
         for name, arm in resolved.arms.items()
     }

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.drivers.first_motion import FirstMotion, Moved, Trouble, judge
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.control.safety.tracking import TrackingMonitor
 from robot_stack.types.command import Mode
+from tests.control.fr3_chain import chain_of, limits_of
 from tests.control.shipped_rig import ShippedRig
 
 pytestmark = pytest.mark.long
@@ -47,3 +50,26 @@ def test_the_log_alone_proves_that_a_hand_turned_too_far(monkeypatch: pytest.Mon
     rig.scale = np.array([1.0, 1.0, 1.0, 3.0, 3.0, 3.0])
     assert rig.go(1.0, roll_rad_s=0.5) is Mode.POLICY
     assert any("rad in half a second" in violation.text for violation in check_log(rig.log, rig.limits))
+
+
+def first_motion(bent: np.ndarray) -> list[Moved]:
+    """What a shipped SO-101 makes of its first motion from home; its driver gets `bent`, (6, 6), times each twist."""
+    chain, limits = chain_of("so101_bus"), limits_of("so101_bus")
+    solver, angles = JointMotionSolver(chain, limits), limits.home
+    motion = FirstMotion(("x", "y", "z", "rz"), speed_m_s=0.01, rotation_speed_rad_s=0.06)
+    for tick in range(5000):
+        twist = bent @ motion.twist(chain.pose(angles), tick * 10_000_000, held=True)
+        angles = angles + solver.solve(angles, twist).speeds * 0.01
+    assert motion.done
+    return motion.moved
+
+
+def test_the_first_motion_of_a_right_arm_of_five_joints_is_well() -> None:
+    verdicts = judge(first_motion(np.eye(6)), turns=False)
+    assert [verdict.kind for verdict in verdicts] == [Trouble.NONE] * 4, verdicts
+
+
+def test_a_hand_that_turns_as_no_arm_of_five_joints_need_is_told_by_its_first_motion() -> None:
+    bent = np.eye(6)
+    bent[5, 1] = 15.0  # rad/s about its axis per m/s along y
+    assert judge(first_motion(bent), turns=False)[1].kind is Trouble.LEVER
