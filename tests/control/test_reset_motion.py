@@ -162,6 +162,45 @@ def test_under_the_ceiling_of_the_box_it_rises_by_what_is_left_and_arrives() -> 
     assert drive(rig, goal_at(0.1, 0.0, 0.28)) is not None
 
 
+@pytest.mark.parametrize(
+    "outside_m",
+    [
+        (-0.203, 0.0, 0.15),
+        (0.0, 0.203, 0.15),
+        (0.5, 0.0, 0.15),
+        (-0.3, -0.25, 0.05),
+        (0.25, 0.0, 0.35),
+        (0.0, -0.3, -0.02),
+    ],
+)
+def test_an_arm_that_stands_beside_its_box_comes_straight_in_before_it_rises(outside_m: tuple[float, ...]) -> None:
+    """Parked there, or guided there by hand: outside only motion back in passes, and a rise is none."""
+    rig, goal = Rig(), goal_at(0.1, 0.0, 0.05)
+    rig.pose = Pose.from_rotation(np.array(outside_m), DOWN)
+    way = drive(rig, goal)
+    assert way is not None
+    assert np.linalg.norm(rig.pose.position_m - goal.position_m) < ARRIVED_M
+    assert check_log(rig.log, rig.limits) == []
+    beside = [pose for pose in way if np.abs(pose.position_m[:2]).max() > 0.2]
+    level_m = np.clip(outside_m[2], 0.0, 0.3)
+    low_m, high_m = min(level_m, outside_m[2]) - OVER_M, max(level_m, outside_m[2]) + OVER_M
+    assert all(low_m < pose.position_m[2] < high_m for pose in beside)
+
+
+def test_an_arm_that_is_pushed_out_on_its_way_comes_in_again() -> None:
+    rig, goal = Rig(), goal_at(0.1, 0.0, 0.05)
+    motion = ResetMotion(goal, SETTINGS, rig.limits, UNCOUNTED)
+    while motion.leg is not Leg.DESCEND:
+        rig.move(motion.twist(rig.state()))
+    rig.pose = Pose.from_rotation(np.array([0.1, 0.23, 0.1]), DOWN)
+    while rig.pose.position_m[1] > 0.2:
+        rig.move(motion.twist(rig.state()))
+        assert rig.pose.position_m == pytest.approx([0.1, rig.pose.position_m[1], 0.1], abs=1e-6)
+    while (wanted := motion.twist(rig.state())) is not None:
+        rig.move(wanted)
+    assert np.linalg.norm(rig.pose.position_m - goal.position_m) < ARRIVED_M
+
+
 @pytest.mark.parametrize(("turned_rad", "goal_rad"), [(3.0, 0.0), (3.0, -0.5), (-2.9, 0.9), (3.3, 0.0), (-1.0, 1.5)])
 def test_a_start_is_reached_by_the_longer_turn_where_the_shorter_ends_beyond_the_range(turned_rad, goal_rad) -> None:
     zero_xyzw = tuple(DOWN.as_quat().tolist())
