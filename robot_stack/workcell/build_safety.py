@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,13 +20,16 @@ from robot_stack.control.safety.tracking import TrackingLimits
 from robot_stack.workcell.build_arm import build_chain, turns_freely
 
 
-def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilter:
+def build_safety(
+    resolved: ResolvedRun, *, attended: bool = True, asleep_ns: Callable[[], int] = lambda: 0
+) -> SafetyFilter:
     """Build the safety filter of a cell's arms.
 
     Args:
         resolved: The run.
         attended: False in a simulation within one process, where there are neither stop buttons nor an operator's page
             and so none are waited for.
+        asleep_ns: See `SafetyFilter`.
     """
     space, limits = ActionSpace(resolved.spec()), limits_of(resolved)
     clearances = clearances_of(limits)
@@ -46,6 +49,7 @@ def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilte
         stop_inputs_s=stop_topics(resolved) if attended else {},
         teleop_silence_s=resolved.cell.teleop_silence_s,
         operator_required=attended and resolved.run.operator_required,
+        asleep_ns=asleep_ns,
     )
 
 
