@@ -60,7 +60,7 @@ class SafetyConfig(Section):
     """Age of a safety command at which the robot's own watchdog stops it."""
     retract_m_s: Annotated[float, Field(ge=0, le=0.05)]
     """Speed of backing out of a contact after a hard force; 0 holds still."""
-    rate_hz: Annotated[float, Field(ge=50, le=1000)]
+    rate_hz: Annotated[float, Field(ge=50, le=500)]
     """How often the filter decides."""
 
     @field_validator("braking_m_s2", "rotation_braking_rad_s2")

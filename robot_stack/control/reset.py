@@ -1,4 +1,4 @@
-"""Motions of an arm to the start of an episode: up, across and down, or along its joints.
+"""Motions of an arm to the start of an episode: into its box, up, across and down, or along its joints.
 
 They only ask for twists of the TCP: the safety filter may clamp them, and every limit acts on them as on a policy's.
 """
@@ -15,7 +15,8 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.safety import CAPS
 from robot_stack.control.kinematics.chain import Chain
-from robot_stack.control.safety.bounds import limit_norm
+from robot_stack.control.kinematics.joint_motion import JointLimits
+from robot_stack.control.safety.bounds import OUTSIDE_M, limit_norm
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.tool_turns import TURN_RAD, TurnCounter
 from robot_stack.types.pose import Pose, rotate_twist, turn_between
@@ -24,6 +25,8 @@ from robot_stack.types.robot import RobotState
 ARRIVED_M, ARRIVED_RAD = 0.002, 0.02
 OVER_M = 0.005
 """So near the line above the goal, the arm goes down."""
+WITHIN_M = 0.005
+"""An arm that stood beside its box is in it so far from the wall."""
 ASIDE_M = 0.02
 """So far off its leg, below the way across or beside the way down, an arm was moved by others: it rises anew."""
 GAIN_PER_S = 3.0
@@ -48,6 +51,7 @@ class ResetSettings:
 class Leg(StrEnum):
     """The leg of an up-across-down motion that the arm is on."""
 
+    ENTER = "enter"
     RISE = "rise"
     CROSS = "cross"
     DESCEND = "descend"
@@ -103,16 +107,18 @@ class JointResetMotion:
     ends where the TCP has nothing left to go; a small rest, and all of a random start, are for a motion after it.
     """
 
-    def __init__(self, goal_rad: np.ndarray, chain: Chain, settings: ResetSettings) -> None:
+    def __init__(self, goal_rad: np.ndarray, chain: Chain, limits: JointLimits, settings: ResetSettings) -> None:
         """Set the goal and the speeds; the motion begins when it is first asked for a twist.
 
         Args:
             goal_rad: Angles, shape (J,).
             chain: Of the arm.
+            limits: Of its joints: one without an end goes the short way.
             settings: Speeds of the TCP.
         """
         self._goal_rad = goal_rad
         self._chain = chain
+        self._limits = limits
         self._settings = settings
 
     def twist(self, state: RobotState) -> np.ndarray | None:
@@ -121,7 +127,7 @@ class JointResetMotion:
         Both speeds are kept by slowing the whole motion, so that it stays on its line.
         """
         pose, jacobian = self._chain.jacobian(state.joints_rad)
-        left = jacobian @ (self._goal_rad - state.joints_rad)
+        left = jacobian @ self._limits.way(state.joints_rad, self._goal_rad)
         far_m, far_rad = float(np.linalg.norm(left[:3])), float(np.linalg.norm(left[3:]))
         if far_m < ARRIVED_M and far_rad < ARRIVED_RAD:
             return None
@@ -134,6 +140,7 @@ class JointResetMotion:
 class ResetMotion:
     """A motion to a goal pose of the TCP: up, across, down; and up again where an operator has moved it meanwhile.
 
+    From beside the box it comes straight in first: outside only motion back in is let through, and rising is none.
     Under the ceiling of the box it rises by what is left. Where the shorter turn of the tool about its own axis ends
     beyond its range, it takes the longer.
     """
@@ -149,7 +156,7 @@ class ResetMotion:
         """
         self._goal = goal
         self._settings = settings
-        self._ceiling_m = limits.box_max_m[2]
+        self._low_m, self._high_m = np.array(limits.box_min_m), np.array(limits.box_max_m)
         self._yaw_range_rad = limits.yaw_range_rad
         self._turns = turns
         self._height_m: float | None = None
@@ -159,12 +166,11 @@ class ResetMotion:
         """Return the twist wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
         position = state.T_base_tcp.position_m
         goal = self._goal.position_m
-        if self._height_m is None or self._moved_away(position, goal, self._height_m):
-            self.leg = Leg.RISE
-            beside = float(np.linalg.norm((goal - position)[:2])) > OVER_M
-            rise = self._settings.clearance_m if beside else 0.0
-            self._height_m = min(max(float(position[2]), float(goal[2])) + rise, self._ceiling_m)
-        left = self._way_left(position, goal, self._height_m)
+        left = self._way_in(position)
+        if left is None:
+            left = self._way_inside(position, goal)
+        else:
+            self.leg = Leg.ENTER
         turn = self._turn_left(state.T_base_tcp)
         if self.leg is Leg.DESCEND and np.linalg.norm(left) < ARRIVED_M and np.linalg.norm(turn) < ARRIVED_RAD:
             return None
@@ -184,6 +190,23 @@ class ResetMotion:
         axis = pose.matrix[:, 2]
         way_rad = self._turns.way_to(self._goal.quaternion_xyzw, self._yaw_range_rad + ARRIVED_RAD)
         return np.asarray(turn + TURN_RAD * round((way_rad - float(turn @ axis)) / TURN_RAD) * axis)
+
+    def _way_in(self, position: np.ndarray) -> np.ndarray | None:
+        """Return the way straight into the box, shape (3,), m, base frame; None unless the arm stands beside it."""
+        spare_m = 0.0 if self.leg is Leg.ENTER else OUTSIDE_M
+        if ((position >= self._low_m - spare_m) & (position <= self._high_m + spare_m))[:2].all():
+            return None
+        within_m = np.minimum(WITHIN_M, (self._high_m - self._low_m) / 2.0)
+        return np.asarray(np.clip(position, self._low_m + within_m, self._high_m - within_m) - position)
+
+    def _way_inside(self, position: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """Return the way left inside the box, shape (3,), m, base frame; a rise begins anew where the arm was moved."""
+        if self.leg is Leg.ENTER or self._height_m is None or self._moved_away(position, goal, self._height_m):
+            self.leg = Leg.RISE
+            beside = float(np.linalg.norm((goal - position)[:2])) > OVER_M
+            rise = self._settings.clearance_m if beside else 0.0
+            self._height_m = min(max(float(position[2]), float(goal[2])) + rise, float(self._high_m[2]))
+        return self._way_left(position, goal, self._height_m)
 
     def _moved_away(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> bool:
         """Return whether the arm is where this leg does not lead: going on would be a diagonal."""

@@ -27,7 +27,7 @@ from robot_stack.types.reason import Refusal, RefusalKind
 LARGEST_BYTES = {TwistStamped: 512, JointState: 4096, Joy: 1024, Header: 512, Bool: 16, DiagnosticArray: 16384}
 """As serialised; a sealed header takes about 120, a state of 16 joints 600."""
 MOST_HZ = 250.0
-"""Of what one honest sender sends on any of these topics; keys and changes of a deadman come between."""
+"""Three times as many pass: more than the highest rate that a file may set, with keys and a deadman between."""
 DEAF_NS = 1_000_000_000
 """After a flood."""
 

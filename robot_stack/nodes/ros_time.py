@@ -15,6 +15,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+
+def asleep_ns() -> int:
+    """Return how long this machine has been suspended since it was started: CLOCK_MONOTONIC stands still then.
+
+    A pause between the two readings makes it smaller, never larger.
+    """
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+
+
 STEP_NS = 2_000_000
 """Clocks that have moved against each other by this much have been set, or slewed for long."""
 LOOKS = 5

@@ -23,6 +23,11 @@ def joint_names(robot: RobotConfig) -> list[str]:
     return [joint.name for joint in robot.joints]
 
 
+def turns_freely(robot: RobotConfig) -> bool:
+    """Return whether an arm can follow every rotation of its tool: with fewer than six joints it cannot."""
+    return len(robot.joints) >= 6
+
+
 def build_limits(robot: RobotConfig) -> JointLimits:
     """Build the limits of all joints of an arm."""
     return JointLimits(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,16 +16,20 @@ from robot_stack.control.safety.arm_filter import GuardedArm
 from robot_stack.control.safety.cell_filter import SafetyFilter
 from robot_stack.control.safety.clearance import clearances_of
 from robot_stack.control.safety.limits import JointLimit, SafetyLimits
-from robot_stack.workcell.build_arm import build_chain
+from robot_stack.control.safety.tracking import TrackingLimits
+from robot_stack.workcell.build_arm import build_chain, turns_freely
 
 
-def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilter:
+def build_safety(
+    resolved: ResolvedRun, *, attended: bool = True, asleep_ns: Callable[[], int] = lambda: 0
+) -> SafetyFilter:
     """Build the safety filter of a cell's arms.
 
     Args:
         resolved: The run.
         attended: False in a simulation within one process, where there are neither stop buttons nor an operator's page
             and so none are waited for.
+        asleep_ns: See `SafetyFilter`.
     """
     space, limits = ActionSpace(resolved.spec()), limits_of(resolved)
     clearances = clearances_of(limits)
@@ -36,6 +40,7 @@ def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilte
             release_s=arm.teleop.release_s,
             blend_s=arm.teleop.blend_s,
             clearance=clearances[name],
+            tracking=TrackingLimits(turns=turns_freely(arm.robot)),
         )
         for name, arm in resolved.arms.items()
     }
@@ -44,6 +49,7 @@ def build_safety(resolved: ResolvedRun, *, attended: bool = True) -> SafetyFilte
         stop_inputs_s=stop_topics(resolved) if attended else {},
         teleop_silence_s=resolved.cell.teleop_silence_s,
         operator_required=attended and resolved.run.operator_required,
+        asleep_ns=asleep_ns,
     )
 
 

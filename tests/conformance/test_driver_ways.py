@@ -14,7 +14,9 @@ import numpy as np
 from geometry_msgs.msg import TransformStamped
 from std_msgs.msg import String
 
+from robot_stack.control.safety.output_watchdog import OutputWatchdog
 from robot_stack.nodes.qos import LATCHED
+from robot_stack.nodes.robot import driven
 from tests.conformance.conformance_rig import FROM_TOPIC, GRIPPER, await_words, misfit, robot_of, wait_until
 from tests.conformance.driver_doubles import (
     FINGER_OPEN_M,
@@ -181,3 +183,21 @@ def test_a_pose_from_tf_is_that_of_the_arm(make_bench, monkeypatch):
         bench.await_ready()
         off = bench.safety.states[-1][1].T_base_tcp.relative_to(bench.pose())
         assert np.linalg.norm(off.position_m) < 2e-3
+
+
+def test_an_arm_forgets_the_command_that_its_machine_was_suspended_with(make_bench, monkeypatch):
+    forgotten, hours = [], [0]
+    monkeypatch.setattr(driven, "asleep_ns", lambda: hours[0] * 3_600_000_000_000)
+    reset = OutputWatchdog.reset
+    monkeypatch.setattr(OutputWatchdog, "reset", lambda watchdog: (forgotten.append(hours[0]), reset(watchdog)))
+    with make_bench("servo") as bench:
+        bench.await_ready()
+        bench.safety.twist = DOWN
+        wait_until(bench.moving, "motion")
+        forgotten.clear()
+        bench.let_pass(0.2)
+        assert forgotten == []
+        hours[0] = 1
+        wait_until(lambda: forgotten == [1], "the command to be forgotten")
+        bench.let_pass(0.2)
+        assert forgotten == [1]

@@ -19,6 +19,7 @@ from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.workcell.build_arm import build_frames
 from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
+from tests.control.wrapping_arm import WrappingArm
 
 MS = 1_000_000
 NAMES = [f"fr3_joint{number}" for number in range(1, 8)]
@@ -132,10 +133,22 @@ def test_an_arm_may_stand_elsewhere_after_its_driver_was_silent_for_a_second() -
 
 
 def test_a_joint_without_an_end_may_be_told_a_turn_apart() -> None:
-    limits = replace(LIMITS, lower=np.full(7, -6.4), upper=np.full(7, 6.4))
+    limits = replace(LIMITS, lower=np.full(7, -12.566), upper=np.full(7, 12.566))
     joints = reader(limits=limits)
     assert take(joints, stamp_ns=MS, now_ns=MS) is None
     assert take(joints, HOME + 2 * np.pi, stamp_ns=2 * MS, now_ns=2 * MS) is None
+
+
+def test_speeds_of_a_joint_without_an_end_do_not_leap_where_its_angle_does() -> None:
+    gen3 = limits_of("kinova_gen3")
+    joints = reader(limits=gen3)
+    arm = WrappingArm(chain_of("kinova_gen3"), gen3.home - 0.1)
+    for tick in range(40):
+        assert joints.take(NAMES, arm.told, np.zeros(0), 1 + tick * 10 * MS, tick * 10 * MS) is None
+        arm.move(np.full(7, 0.5), 0.01)
+        assert joints.newest is not None
+        assert np.abs(joints.newest.speeds).max() < 0.51
+    np.testing.assert_allclose(joints.newest.speeds, 0.5, atol=1e-6)
 
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=20), st.lists(st.integers(0, 30), min_size=20, max_size=20))

@@ -21,9 +21,10 @@ from robot_stack.control.drivers.pose_target import PoseTarget, PoseTargetCore
 from robot_stack.control.drivers.servo import HUMBLE, JAZZY, ServoCore, ServoStatus
 from robot_stack.control.drivers.ur import UrStatus
 from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
-from robot_stack.types.pose import Pose
+from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import FaultKind
 from tests.control.fr3_chain import HOME, chain_of, limits_of
+from tests.control.wrapping_arm import WrappingArm
 from tests.examples import examples
 
 CHAIN, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")
@@ -271,6 +272,24 @@ def test_a_joint_that_turns_without_end_is_not_unwound_when_its_angle_jumps() ->
     target.move(np.array([0.5, 0.0]), np.array([np.pi - 0.01, 0.5]), 0.04)
     after = target.move(np.array([0.5, 0.0]), np.array([-np.pi + 0.005, 0.5]), 0.04)
     np.testing.assert_allclose(after, [np.pi - 0.01 + 0.04, 0.5])
+
+
+def test_an_arm_that_crossed_the_seam_of_an_endless_joint_still_comes_to_rest() -> None:
+    gen3, limits = chain_of("kinova_gen3"), limits_of("kinova_gen3")
+    core = JointTrajectoryCore(JointMotionSolver(gen3, limits), limits, LEAD_RAD, 100.0)
+    arm = WrappingArm(gen3, np.array([np.pi - 0.001, 0.3, 0.0, -2.0, 0.0, 0.9, 0.0]))
+
+    def step(*, live: bool):
+        twist = rotate_twist(0.2 * gen3.jacobian(arm.told)[1][:, 0], arm.pose().matrix.T) * live
+        return core.step(DriverCommand(twist=twist, live=live, pose=arm.pose(), angles=arm.told, dt_s=DT_S))
+
+    moved = step(live=True)
+    assert moved is not None
+    arm.angles = arm.angles + 2.0 * np.sign(moved[0].speeds) * 0.002
+    assert arm.told[0] < 0.0 < arm.angles[0]
+    rest = step(live=False)
+    assert rest is not None
+    assert rest[0].angles[0] == pytest.approx(arm.angles[0], abs=0.03)
 
 
 # Joint speeds -------------------------------------------------------------------------------------------------------

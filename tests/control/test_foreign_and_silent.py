@@ -129,6 +129,25 @@ def test_what_was_asked_while_the_process_stood_still_is_not_obeyed():
     assert rig.filter.resume(rig.now_ns) is None
 
 
+def test_a_machine_that_was_suspended_holds_although_its_steady_clock_has_not_seen_it():
+    """An hour with the lid closed is one tick of CLOCK_MONOTONIC, by which every silence is judged."""
+    asleep_ns = [7_000 * MS]
+    rig = Rig(asleep_ns=lambda: asleep_ns[0])
+    rig.armed()
+    rig.policy = twist(x=0.1)
+    assert rig.run(0.5)[-1].mode is Mode.POLICY
+    asleep_ns[0] += 3_600_000 * MS
+    assert rig.filter.start(rig.now_ns).kind is RefusalKind.JUST_STALLED
+    decision = rig.tick()
+    assert decision.mode is Mode.HOLD
+    assert not decision.command.twist.any()
+    assert "suspended for 3600 s" in rig.filter.reason.text
+    assert rig.filter.resume(rig.now_ns).kind is RefusalKind.JUST_STALLED
+    rig.run(0.4)
+    assert rig.filter.resume(rig.now_ns) is None
+    assert rig.run(0.5)[-1].mode is not Mode.HOLD
+
+
 def test_each_stop_button_counts_by_itself():
     rig = Rig(stop_inputs_s={"desk": 0.5, "door": 0.5})
     rig.hand = np.zeros(6)

@@ -11,6 +11,7 @@ from robot_stack.control.kinematics.chain import Chain, ChainJoint, transform_of
 from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 from robot_stack.types.pose import rotate_twist
 from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
+from tests.control.wrapping_arm import WrappingArm
 from tests.examples import examples
 
 FR3, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")
@@ -93,6 +94,29 @@ def test_the_elbows_way_home_stops_no_motion_of_a_joint_at_its_end(joint: int, s
     free = JointMotionSolver(FR3, JointLimits(lower=LIMITS.lower, upper=LIMITS.upper, speed=LIMITS.speed, home=angles))
     for twist in 0.02 * np.vstack([np.eye(6), -np.eye(6)]):
         assert SOLVER.solve(angles, twist).share >= free.solve(angles, twist).share - 1e-9
+
+
+@pytest.mark.parametrize("beside_rad", [-0.01, 0.01])
+def test_an_elbow_that_turns_without_end_goes_home_the_short_way(beside_rad: float) -> None:
+    """Home of the Gen3's third joint is half a turn: on its far side the driver tells the angle a turn apart."""
+    chain, limits = chain_of("kinova_gen3"), limits_of("kinova_gen3")
+    home = np.array(robot("kinova_gen3").home_rad)
+    arm, solver = WrappingArm(chain, home + beside_rad * np.eye(7)[2]), JointMotionSolver(chain, limits)
+    for tick in range(1000):
+        to_and_fro = np.array([0.05 if tick % 200 < 100 else -0.05, 0, 0, 0, 0, 0])
+        arm.move(solver.solve(arm.told, to_and_fro).speeds, 0.01)
+        assert abs(arm.angles[2] - home[2]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "endless"),
+    [("kinova_gen3", (0, 2, 4, 6)), ("ur5e", ()), ("ur10e", ()), ("xarm6", ()), ("xarm7", ()), ("fr3_franka", ())],
+)
+def test_a_joint_of_two_turns_has_ends_and_one_of_four_has_none(name: str, endless: tuple[int, ...]) -> None:
+    limits = limits_of(name)
+    assert tuple(np.flatnonzero(limits.endless)) == endless
+    way = limits.way(np.full(len(limits.home), -3.1), np.full(len(limits.home), 3.1))
+    np.testing.assert_allclose(way, np.where(limits.endless, 6.2 - 2.0 * np.pi, 6.2))
 
 
 def test_a_creeping_tcp_has_a_creeping_elbow() -> None:

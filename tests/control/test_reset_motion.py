@@ -29,6 +29,7 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 from tests.control.filter_rig import DOWN, LIMITS, Rig
 from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
+from tests.control.wrapping_arm import WrappingArm
 from tests.examples import examples
 
 pytestmark = pytest.mark.long
@@ -161,6 +162,45 @@ def test_under_the_ceiling_of_the_box_it_rises_by_what_is_left_and_arrives() -> 
     assert drive(rig, goal_at(0.1, 0.0, 0.28)) is not None
 
 
+@pytest.mark.parametrize(
+    "outside_m",
+    [
+        (-0.203, 0.0, 0.15),
+        (0.0, 0.203, 0.15),
+        (0.5, 0.0, 0.15),
+        (-0.3, -0.25, 0.05),
+        (0.25, 0.0, 0.35),
+        (0.0, -0.3, -0.02),
+    ],
+)
+def test_an_arm_that_stands_beside_its_box_comes_straight_in_before_it_rises(outside_m: tuple[float, ...]) -> None:
+    """Parked there, or guided there by hand: outside only motion back in passes, and a rise is none."""
+    rig, goal = Rig(), goal_at(0.1, 0.0, 0.05)
+    rig.pose = Pose.from_rotation(np.array(outside_m), DOWN)
+    way = drive(rig, goal)
+    assert way is not None
+    assert np.linalg.norm(rig.pose.position_m - goal.position_m) < ARRIVED_M
+    assert check_log(rig.log, rig.limits) == []
+    beside = [pose for pose in way if np.abs(pose.position_m[:2]).max() > 0.2]
+    level_m = np.clip(outside_m[2], 0.0, 0.3)
+    low_m, high_m = min(level_m, outside_m[2]) - OVER_M, max(level_m, outside_m[2]) + OVER_M
+    assert all(low_m < pose.position_m[2] < high_m for pose in beside)
+
+
+def test_an_arm_that_is_pushed_out_on_its_way_comes_in_again() -> None:
+    rig, goal = Rig(), goal_at(0.1, 0.0, 0.05)
+    motion = ResetMotion(goal, SETTINGS, rig.limits, UNCOUNTED)
+    while motion.leg is not Leg.DESCEND:
+        rig.move(motion.twist(rig.state()))
+    rig.pose = Pose.from_rotation(np.array([0.1, 0.23, 0.1]), DOWN)
+    while rig.pose.position_m[1] > 0.2:
+        rig.move(motion.twist(rig.state()))
+        assert rig.pose.position_m == pytest.approx([0.1, rig.pose.position_m[1], 0.1], abs=1e-6)
+    while (wanted := motion.twist(rig.state())) is not None:
+        rig.move(wanted)
+    assert np.linalg.norm(rig.pose.position_m - goal.position_m) < ARRIVED_M
+
+
 @pytest.mark.parametrize(("turned_rad", "goal_rad"), [(3.0, 0.0), (3.0, -0.5), (-2.9, 0.9), (3.3, 0.0), (-1.0, 1.5)])
 def test_a_start_is_reached_by_the_longer_turn_where_the_shorter_ends_beyond_the_range(turned_rad, goal_rad) -> None:
     zero_xyzw = tuple(DOWN.as_quat().tolist())
@@ -200,7 +240,7 @@ def test_no_range_is_the_taught_pose_itself() -> None:
 def joint_way(name: str, start_rad: np.ndarray, goal_rad: np.ndarray, *, motions: list[Motion] | None = None):
     """Angles on the way of an arm whose driver solves for its joints, at 20 Hz; None if it never arrives."""
     chain, solver = chain_of(name), JointMotionSolver(chain_of(name), limits_of(name))
-    motion = Chained([JointResetMotion(goal_rad, chain, SETTINGS), *(motions or [])])
+    motion = Chained([JointResetMotion(goal_rad, chain, limits_of(name), SETTINGS), *(motions or [])])
     angles, way = start_rad.copy(), [start_rad.copy()]
     for _ in range(2000):
         state = RobotState(
@@ -258,6 +298,23 @@ def test_a_hand_that_hangs_turned_over_comes_back() -> None:
     limits = limits_of("ur5e")
     assert (way > limits.lower).all()
     assert (way < limits.upper).all()
+
+
+def test_joints_that_turn_without_end_go_to_their_start_the_short_way() -> None:
+    """Home of the Gen3 lies on the seam of its third joint, at half a turn: whole turns took the TCP 1 m off."""
+    chain, limits = chain_of("kinova_gen3"), limits_of("kinova_gen3")
+    goal, solver = limits.home, JointMotionSolver(chain, limits)
+    arm = WrappingArm(chain, goal + np.array([0.1, 0, 0.01, 0, 0, 0, 0]))
+    motion, most_m = JointResetMotion(goal, chain, limits, SETTINGS), 0.0
+    for _ in range(500):
+        wanted = motion.twist(arm.state())
+        if wanted is None:
+            break
+        arm.move(solver.solve(arm.told, wanted).speeds, 0.01)
+        most_m = max(most_m, float(np.linalg.norm(arm.pose().position_m - chain.pose(goal).position_m)))
+    assert wanted is None
+    assert most_m < 0.07
+    assert np.abs(arm.angles - goal).max() < 0.05
 
 
 def test_a_chain_of_motions_is_done_when_its_last_is_and_an_empty_one_at_once() -> None:

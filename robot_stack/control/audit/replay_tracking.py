@@ -16,6 +16,8 @@ from robot_stack.control.audit.logged import MODES, LogArrays
 from robot_stack.types.command import MOVING_MODES
 
 WINDOW_NS, STRIDE_NS = 500_000_000, 100_000_000
+FEW_JOINTS = range(1, 6)
+"""An arm of so many cannot follow every rotation."""
 LAGS_NS = np.arange(0, 260_000_000, 20_000_000)
 CONTACT_N, APART_N = 3.0, 2.0
 """A smaller force is none, and one nearer to that at rest no contact."""
@@ -24,6 +26,8 @@ TOO_FAR, FAR_M, FAR_RAD = 1.6, 0.02, 0.12
 WAY_M, WAY_RAD = 0.012, 0.1
 """A shorter way says nothing of its direction."""
 WORST_ANGLE_RAD = 1.25
+TURN_RAD_M = 10.0
+"""An arm of fewer than six joints may turn its hand by so much on its way."""
 STUCK_M, STUCK_RAD = 0.006, 0.05
 """A commanded way that moves the joints of a living arm."""
 
@@ -48,7 +52,7 @@ def strays(log: LogArrays) -> Iterator[tuple[int, str]]:
         untouched = bool(free[span].all())
         text = _judge(log, stamps, ways, paths, int(first), int(last), untouched=untouched)
         if not text and untouched:
-            text = _stuck(fresh, paths, int(first), int(last))
+            text = _stuck(log, fresh, paths, int(first), int(last))
         if text:
             yield int(log.stated[last]), text
 
@@ -85,7 +89,9 @@ def _judge(
         0
     )
     asked = end - begin
-    turns = log.joints_rad.shape[1] != 5
+    turns = log.joints_rad.shape[1] not in FEW_JOINTS
+    if not turns:
+        longest[1] += TURN_RAD_M * longest[0]
     for went, half, most, slack, least, unit in (
         (went_m, asked[:, :3], longest[0], FAR_M, WAY_M, "m"),
         (went_rad, asked[:, 3:], longest[1], FAR_RAD, WAY_RAD, "rad"),
@@ -101,9 +107,10 @@ def _judge(
     return ""
 
 
-def _stuck(fresh: np.ndarray, paths: np.ndarray, first: int, last: int) -> str:
+def _stuck(log: LogArrays, fresh: np.ndarray, paths: np.ndarray, first: int, last: int) -> str:
     way_m, way_rad = paths[last] - paths[first]
-    if fresh[first + 1 : last + 1].any() or (way_m < STUCK_M and way_rad < STUCK_RAD):
+    turned = way_rad >= STUCK_RAD and log.joints_rad.shape[1] not in FEW_JOINTS
+    if fresh[first + 1 : last + 1].any() or (way_m < STUCK_M and not turned):
         return ""
     return f"no joint moved in half a second in which {way_m:.3f} m and {way_rad:.2f} rad were commanded"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.control.kinematics.chain import Chain
-from robot_stack.control.kinematics.joint_motion import TURN_RAD, JointLimits
+from robot_stack.control.kinematics.joint_motion import JointLimits
 from robot_stack.control.safety.output_watchdog import HardLimits
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist, turn_between
@@ -58,7 +58,8 @@ class JointReader:
     Args:
         names: Of the joints, in the order wanted.
         topic: Where they come from, for messages.
-        limits: By which angles that jump are told from motion; None lets them jump, as a gripper's joint may.
+        limits: By which angles that jump are told from motion, and which joints have no end; None lets them jump, as a
+            gripper's joint may.
     """
 
     def __init__(self, names: Sequence[str], topic: str, limits: JointLimits | None = None) -> None:
@@ -122,8 +123,7 @@ class JointReader:
         last, limits = self.newest, self._limits
         if last is None or limits is None or now_ns - last.arrived_ns > RESTART_S * 1e9:
             return None
-        way = angles - last.angles
-        way = np.abs(np.where(limits.endless, way - np.round(way / TURN_RAD) * TURN_RAD, way))
+        way = np.abs(limits.way(last.angles, angles))
         elapsed_s = longest_between(self._stamp_ns, stamp_ns, last.arrived_ns, now_ns)
         far = way - MARGIN * limits.speed * elapsed_s
         worst = int(far.argmax())
@@ -141,7 +141,8 @@ class JointReader:
             self._from = before, before_stamp_ns, before_ns
             return last.speeds
         self._from = None
-        return np.asarray(SMOOTHING * (angles - before) / elapsed_s + (1.0 - SMOOTHING) * last.speeds)
+        way = angles - before if self._limits is None else self._limits.way(before, angles)
+        return np.asarray(SMOOTHING * way / elapsed_s + (1.0 - SMOOTHING) * last.speeds)
 
 
 def longest_between(last_stamp_ns: int, stamp_ns: int, last_arrived_ns: int, arrived_ns: int) -> float:

@@ -14,6 +14,7 @@ from enum import StrEnum
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.control.kinematics.joint_motion import ROTATION_M
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Reason
 from robot_stack.types.spec import AXES
@@ -147,13 +148,18 @@ def _moved(axis: str, start: Pose, now: Pose) -> Moved:
     return Moved(axis=axis, way=np.concatenate([way.position_m, way.rotation.as_rotvec()]), rotation=start.rotation)
 
 
-def judge(moved: Sequence[Moved]) -> list[AxisVerdict]:
-    """Return the verdict on each axis, in the order in which they were moved."""
+def judge(moved: Sequence[Moved], *, turns: bool = True) -> list[AxisVerdict]:
+    """Return the verdict on each axis, in the order in which they were moved.
+
+    Args:
+        moved: What was measured.
+        turns: Whether the arm can follow every rotation; one of five joints turns its tool as it moves.
+    """
     in_base = _in_base_frame(moved)
-    return [_judge(each, in_base=in_base) for each in moved]
+    return [_judge(each, in_base=in_base, turns=turns) for each in moved]
 
 
-def _judge(each: Moved, *, in_base: bool) -> AxisVerdict:
+def _judge(each: Moved, *, in_base: bool, turns: bool) -> AxisVerdict:
     place, wanted, unit = _asked(each.axis)
     own, other = (each.way[:3], each.way[3:]) if place < 3 else (each.way[3:], each.way[:3])
     size, along = float(np.linalg.norm(own)), float(own @ unit)
@@ -183,7 +189,7 @@ def _judge(each: Moved, *, in_base: bool) -> AxisVerdict:
     if place >= 3 and float(np.linalg.norm(other)) > LEVER_M:
         text = f"the TCP moved {np.linalg.norm(other) * 1e3:.1f} mm while the tool turned"
         return verdict(Trouble.LEVER, f"{text}; the driver turns it about another point: correct the TCP")
-    if place < 3 and float(np.linalg.norm(other)) > TURN_RAD:
+    if place < 3 and float(np.linalg.norm(other)) > TURN_RAD + (0.0 if turns else WAY_M / ROTATION_M):
         text = f"the tool turned by {np.rad2deg(np.linalg.norm(other)):.1f} deg while it was moved"
         return verdict(Trouble.LEVER, f"{text}; correct kinematics or the frame of twists")
     return verdict(Trouble.NONE, f"moved {shown}")

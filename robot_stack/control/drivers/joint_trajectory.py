@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.control.drivers.core import DriverCommand, Fading
-from robot_stack.control.kinematics.joint_motion import TURN_RAD, JointLimits, JointMotionSolver
+from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 
 
 class ForwardVelocityCore:
@@ -72,8 +72,7 @@ class JointTarget:
         The angle of a joint that turns without end may jump by a turn as measured; the target goes on without a jump.
         """
         before = measured if self.angles is None else self.angles
-        turns = np.where(self._limits.endless, np.round((before - measured) / TURN_RAD), 0.0)
-        measured = measured + turns * TURN_RAD
+        measured = before + self._limits.way(before, measured)
         ahead = np.clip(before + speeds * dt_s - measured, -self._lead_rad, self._lead_rad)
         self.angles = self.inside(measured + ahead, measured)
         return self.angles
@@ -100,6 +99,7 @@ class JointTrajectoryCore:
         self.held_by = ""
         """The joint that slows the motion down, or ""."""
         self._solver = solver
+        self._limits = limits
         self._target = JointTarget(lead_rad, limits)
         self._horizon_s = 2.0 / rate_hz
         self._lead_rad = lead_rad
@@ -157,4 +157,4 @@ class JointTrajectoryCore:
 
     def _is_elsewhere(self, rest: np.ndarray, measured: np.ndarray) -> bool:
         """Return whether going to the point of rest would be a motion of its own."""
-        return float(np.abs(rest - measured).max()) > 2.0 * self._lead_rad
+        return float(np.abs(self._limits.way(measured, rest)).max()) > 2.0 * self._lead_rad

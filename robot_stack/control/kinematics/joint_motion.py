@@ -22,6 +22,9 @@ from robot_stack.control.kinematics.chain import Chain
 from robot_stack.types.pose import Pose, rotate_twist
 
 TURN_RAD = 2.0 * math.pi
+ENDLESS_RAD = 2.5 * TURN_RAD
+"""A joint whose range is wider turns without an end: in a robot file it has four turns. Wide ranges with real ends, a
+UR's or an xArm's, have two."""
 EPSILON = 0.02
 MAX_DAMPING = 0.05
 ROTATION_M = 0.1
@@ -63,7 +66,12 @@ class JointLimits:
     @property
     def endless(self) -> np.ndarray:
         """Return which joints turn without an end, bool, shape (J,): a driver may tell their angles a turn apart."""
-        return np.asarray(self.upper - self.lower > TURN_RAD)
+        return np.asarray(self.upper - self.lower > ENDLESS_RAD)
+
+    def way(self, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """Return the way from one set of angles to another, (J,), rad: the short one where a joint has no end."""
+        straight = goal - start
+        return np.asarray(straight - np.where(self.endless, np.round(straight / TURN_RAD), 0.0) * TURN_RAD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +111,7 @@ class JointMotionSolver:
         inverse, rows = damped_inverse(jacobian)
         speeds = inverse @ rotate_twist(twist, pose.matrix)
         if len(angles) > 6:
-            pull = POSTURE_PER_S * (self._limits.home - angles)
+            pull = POSTURE_PER_S * self._limits.way(angles, self._limits.home)
             pull = pull - rows.T @ (rows @ pull)
             largest, most = float(np.abs(pull).max()), POSTURE_SHARE * float(np.abs(speeds).max())
             share = min(1.0, most / max(largest, STILL))

@@ -44,6 +44,7 @@ class SafetyFilter:
         stop_inputs_s: Mapping[str, float] | None = None,
         operator_required: bool = False,
         teleop_silence_s: float | None = None,
+        asleep_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         """Set up the filter in DISARMED: nothing moves before `arm` and `start`.
 
@@ -53,6 +54,8 @@ class SafetyFilter:
             operator_required: See `Presence`.
             teleop_silence_s: Silence of a teleop device that holds also while the policy drives: the device is the
                 operator's `hold` and `stop`. None leaves it to the hardware's own stop.
+            asleep_ns: Tells how long this machine has been suspended since it was started: the steady clock stands
+                still then, and no silence shows.
 
         Raises:
             SpecError: If there is no arm.
@@ -78,6 +81,7 @@ class SafetyFilter:
         self._operator = Presence(required=operator_required)
         self._decided_ns: int | None = None
         self._stalled_ns = 0
+        self._asleep_ns, self._awake_since_ns = asleep_ns, asleep_ns()
         self._tracking = {name: TrackingMonitor(arm.tracking) for name, arm in arms.items()}
         self.counters = self._arbiter.counters
         """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, clamped_<limit>,
@@ -285,7 +289,7 @@ class SafetyFilter:
 
     def _stalled(self, now_ns: int) -> Refusal | None:
         """Refuse what waited in a queue while this process stood still: nobody asks for it now."""
-        since_ns = 0 if self._decided_ns is None else now_ns - self._decided_ns
+        since_ns = 0 if self._decided_ns is None else now_ns - self._decided_ns + self._slept_ns
         if since_ns <= PAUSED_NS and now_ns - self._stalled_ns > SETTLING_NS:
             return None
         text = "safety process has just stood still, what was asked meanwhile is not obeyed; ask again"
@@ -318,19 +322,31 @@ class SafetyFilter:
     def _advance(self, now_ns: int) -> float:
         """Return the seconds to move the velocity by; a gap restarts from rest, a clock that goes back is a fault."""
         last_ns, self._decided_ns = self._decided_ns, now_ns
-        if last_ns is None or now_ns - last_ns > self._output_s * 1e9:
+        slept_ns = self._slept_ns
+        self._awake_since_ns += slept_ns
+        if last_ns is None or now_ns - last_ns + slept_ns > self._output_s * 1e9:
             for arm in self._arms.values():
                 arm.rest()
-            if last_ns is not None and now_ns - last_ns > PAUSED_NS:
-                self._stalled_ns = now_ns
-                text = f"safety process stood still for {(now_ns - last_ns) / 1e6:.0f} ms; free the machine, resume"
-                self.hold(Refusal(kind=RefusalKind.JUST_STALLED, text=text))
+            if slept_ns > PAUSED_NS:
+                self._stall(f"machine was suspended for {slept_ns / 1e9:.0f} s; look that all is well, resume", now_ns)
+            elif last_ns is not None and now_ns - last_ns > PAUSED_NS:
+                still_ms = (now_ns - last_ns) / 1e6
+                self._stall(f"safety process stood still for {still_ms:.0f} ms; free the machine, resume", now_ns)
             return LONGEST_STEP_S / 2
         if now_ns < last_ns:
             text = f"clock went back by {(last_ns - now_ns) / 1e6:.0f} ms; use a monotonic clock"
             self.hold(Refusal(kind=RefusalKind.CLOCK, text=text))
             return LONGEST_STEP_S / 2
         return min((now_ns - last_ns) / 1e9, LONGEST_STEP_S)
+
+    @property
+    def _slept_ns(self) -> int:
+        """Return how long this machine has been suspended since the last tick."""
+        return max(0, self._asleep_ns() - self._awake_since_ns)
+
+    def _stall(self, text: str, now_ns: int) -> None:
+        self._stalled_ns = now_ns
+        self.hold(Refusal(kind=RefusalKind.JUST_STALLED, text=text))
 
     def _of_arms(self, judge: Callable[[ArmFilter, RobotState | None], Refusal | None]) -> Refusal | None:
         """Return what is first found wrong with an arm, with its name."""

@@ -11,6 +11,9 @@ somebody drives, the way of the TCP over the last fifth of a second is compared 
 A contact is a force that was not there before: what an arm feels while it stands may be the weight of a gripper that
 nobody told its sensor of, so it is learned then, slowly, and taken off.
 
+An arm of five joints goes where it is told and turns its hand as it does: by at most 1 / ROTATION_M radians per metre
+on top of the commanded turn, as joint speeds of the least weighted error do not exceed the weighted twist.
+
 An arm follows late, by an unknown time up to `LAGS_S`: what is measured is judged against the command at the lag that
 fits best. An arm that follows too slowly is no fault: drivers slow down for good reasons. What is found: a planted gain
 of 2.5, a sign, a swapped axis or a stuck encoder within 0.3 s from 0.1 m/s or 0.4 rad/s on; slower motion later.
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robot_stack.control.kinematics.joint_motion import ROTATION_M
 from robot_stack.types.pose import turn_between
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
@@ -62,7 +66,7 @@ class TrackingLimits:
         stuck_rad: The same for rotation.
         contact_n: From this force on, and so far from what was felt at rest, a contact may stop or bend the motion.
             It makes no motion longer, but for twice the slack: what it holds back it may let go of in steps.
-        turns: Whether the arm can follow every rotation; one of five joints cannot.
+        turns: Whether the arm can follow every rotation; one of five joints cannot, and turns its hand as it moves.
     """
 
     gain: float = 1.5
@@ -176,7 +180,8 @@ class TrackingMonitor:
             before, after = first.T_base_tcp, last.T_base_tcp
             went_m, went_rad = after.position_m - before.position_m, turn_between(before, after)
             over = f"in {(last.stamp_ns - first.stamp_ns) / 1e6:.0f} ms"
-            halves = ((went_m, asked[:, :3], asked[:, 6], "m"), (went_rad, asked[:, 3:6], asked[:, 7], "rad"))
+            paths_rad = asked[:, 7] if self._limits.turns else asked[:, 7] + asked[:, 6] / ROTATION_M
+            halves = ((went_m, asked[:, :3], asked[:, 6], "m"), (went_rad, asked[:, 3:6], paths_rad, "rad"))
             for went, way, paths, unit in halves:
                 refusal = self._too_far(went, paths, unit, over, slacks=2.0 if touches else 1.0)
                 if refusal is None and not touches:

@@ -21,7 +21,7 @@ from robot_stack.nodes.episode_status import ResetRequest
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
-from robot_stack.workcell.build_arm import build_chain
+from robot_stack.workcell.build_arm import build_chain, build_limits
 from robot_stack.workcell.build_safety import limits_of
 
 PERIOD_S = 0.05
@@ -79,7 +79,7 @@ def _way(arm: RunArm, rng: np.random.Generator, limits: SafetyLimits, turns: Tur
         return ResetMotion(goal, settings, limits, turns)
     chain = build_chain(arm.robot)
     assert chain is not None  # checked with the configuration
-    joints = JointResetMotion(np.array(taught.joints_rad), chain, settings)
+    joints = JointResetMotion(np.array(taught.joints_rad), chain, build_limits(arm.robot), settings)
     return Chained([joints, ResetMotion(goal, replace(settings, clearance_m=0.0), limits, turns)])
 
 

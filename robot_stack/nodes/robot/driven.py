@@ -37,6 +37,7 @@ from robot_stack.nodes.drivers.servo import ServoDriver
 from robot_stack.nodes.drivers.wires import Wires
 from robot_stack.nodes.parameters import robot_parts
 from robot_stack.nodes.robot.arm_topics import ArmTopics
+from robot_stack.nodes.ros_time import asleep_ns
 from robot_stack.plugins import Registry
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.finding import Level
@@ -86,6 +87,8 @@ GONE_S = 1.0
 """A driver that was silent for so long may be another one when it is back: it is asked anew."""
 UNKNOWN_PLACE = (FaultKind.CONTRADICTION, FaultKind.SECOND_SENDER)
 """With these nobody knows where the arm is, and it is not told to be anywhere."""
+SUSPENDED_NS = 200_000_000
+"""So long a suspension of the machine outdates a command; less is a difference between two readings of its clocks."""
 LONGEST_STEP_S = 0.04
 """A late tick moves a target by no more than this long."""
 
@@ -147,6 +150,7 @@ class DrivenArm:
         self._meter = RateMeter(robot.rate_hz)
         self._look_due = Due(LOOK_HZ)
         self._ticked_ns = time.monotonic_ns()
+        self._asleep_ns = asleep_ns()
         self._published_ns = 0
         node.create_service(Trigger, topics.recover(name), self._on_recover)
         node.steady_timer(robot.rate_hz, self._on_tick)
@@ -195,6 +199,7 @@ class DrivenArm:
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()
         self._meter.tick(now_ns)
+        self._forget_if_suspended()
         self._face.look_for_rivals(now_ns)
         self._sense.poll(now_ns)
         if self._driver is None:
@@ -218,6 +223,14 @@ class DrivenArm:
         if state is not None and state.stamp_ns > self._published_ns:
             self._published_ns = state.stamp_ns
             self._face.publish_state(state, now_ns)
+
+    def _forget_if_suspended(self) -> None:
+        """Forget the command that this machine was suspended with: by its steady clock it is fresh still."""
+        asleep = asleep_ns()
+        if asleep - self._asleep_ns > SUSPENDED_NS:
+            self._node.get_logger().warning(f"machine was suspended for {(asleep - self._asleep_ns) / 1e9:.0f} s")
+            self._face.watchdog.reset()
+        self._asleep_ns = max(asleep, self._asleep_ns)
 
     def _command(self, state: RobotState | None, reason: Fault | None, now_ns: int, *, live: bool) -> DriverCommand:
         elapsed_s, self._ticked_ns = (now_ns - self._ticked_ns) / 1e9, now_ns

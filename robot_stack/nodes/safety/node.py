@@ -44,6 +44,7 @@ from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
 from robot_stack.nodes.door import GuardedTopic
 from robot_stack.nodes.parameters import settings_of
 from robot_stack.nodes.qos import KEYS, LATCHED, NEWEST, SAMPLED
+from robot_stack.nodes.ros_time import asleep_ns
 from robot_stack.nodes.safety.limit_parameters import LimitParameters
 from robot_stack.nodes.safety.stop_latch import StopLatch
 from robot_stack.nodes.safety.wires import ArmOutput, PolicyCommands
@@ -68,7 +69,7 @@ class SafetyNode(StackNode):
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("safety", settings.namespace, key=settings.key)
         run = settings.run
-        self._filter = build_safety(run)
+        self._filter = build_safety(run, asleep_ns=asleep_ns)
         self._arms = run.arms
         self._policy = PolicyCommands(self._arms.values(), self._filter)
         self._foreign_policy = PolicyCommands(self._arms.values(), self._filter)

@@ -34,6 +34,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import TeleopSample
 from robot_stack.types.spec import AXES
+from robot_stack.workcell.build_arm import turns_freely
 from robot_stack.workcell.build_safety import teleop_scale
 
 RESULT = "doctor/first_motion"
@@ -57,6 +58,7 @@ class ArmMotion:
 
     def __init__(self, arm: RunArm, space: ActionSpace, speed_m_s: float, rotation_speed_rad_s: float) -> None:
         self.pose: Pose | None = None
+        self.turns = turns_freely(arm.robot)
         self.scale = teleop_scale(arm, space)
         self.axes = [axis for axis, scale in zip(AXES, self.scale, strict=True) if scale > 0.0]
         linear = [scale for scale in self.scale[:3] if scale > 0.0]
@@ -113,7 +115,7 @@ class FirstMotionNode(TeleopNode):
         for arm, each in self._motions.items():
             if each.motion.done and arm not in self._told:
                 self._told.add(arm)
-                verdicts = [asdict(verdict) for verdict in judge(each.motion.moved)]
+                verdicts = [asdict(verdict) for verdict in judge(each.motion.moved, turns=each.turns)]
                 self._results[arm].publish(String(data=json.dumps(verdicts)))
 
     def _on_mode(self, text: str) -> None:
