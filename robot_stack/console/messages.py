@@ -145,11 +145,18 @@ class Move(PageMessage):
 
 
 class Seen(PageMessage):
-    """Acknowledgement of a page: the newest numbers of state and image that are on its screen."""
+    """Acknowledgement of a page.
+
+    Attributes:
+        state: Number of the newest state that is on its screen, or that it has heard out of view.
+        image: Number of the newest image that is on its screen.
+        in_view: False while the page is behind another tab or window, so that nobody looks at it.
+    """
 
     k: Literal["seen"] = "seen"
     state: Count
     image: Count
+    in_view: bool = True
 
 
 class View(PageMessage):

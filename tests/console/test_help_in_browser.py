@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from robot_stack.types.command import Mode
-from tests.console.browser_rig import WIDE, lively, look, needs_chromium, picture, says, sync_api, until, word
+from tests.console.browser_rig import BEHIND, WIDE, lively, look, needs_chromium, picture, says, sync_api, until, word
 from tests.console.page_rig import STUCK, FakeCell, served, sim_run
 
 pytestmark = needs_chromium
@@ -96,3 +98,26 @@ def test_a_hand_on_the_arm_ends_the_call_on_the_page(asking, tab):
     word(page, "HELP WANTED")
     cell.mode(Mode.HUMAN)
     word(page, "HUMAN IN CONTROL")
+
+
+def test_a_page_behind_another_tab_calls_for_help_and_counts_as_nobody(asking, tab, browser):
+    cell, url = asking
+    context = browser.new_context(viewport=WIDE)
+    context.add_init_script(LISTEN + BEHIND)
+    page = tab(url, context=context)
+    cell.mode(Mode.READY)
+    cell.episode(12)
+    cell.mode(Mode.POLICY)
+    word(page, "POLICY IN CONTROL")
+    page.locator("#facts").click()
+    page.evaluate("window.turn(true)")
+    lock = cell.desk.operator_lock
+    until(lambda: not lock.attended(time.monotonic_ns()), "nobody looks", page)
+
+    cell.asks(STUCK)
+    until(lambda: page.evaluate(CALL) > 1, "the call, and once more", page)
+    assert page.title().startswith("HELP WANTED · peg_insert")
+    assert not lock.attended(time.monotonic_ns())
+    page.evaluate("window.turn(false)")
+    until(lambda: lock.attended(time.monotonic_ns()), "somebody looks again", page)
+    context.close()

@@ -19,6 +19,7 @@ from robot_stack.console.banner import farewell
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.command import Mode
 from tests.console.browser_rig import (
+    BEHIND,
     PHONE,
     WIDE,
     axe_finds_nothing,
@@ -124,6 +125,22 @@ def test_a_server_that_stands_still_is_told_within_a_second_and_a_half(server, t
     picture(page, "frozen")
     server.thaw()
     word(page, "POLICY IN CONTROL")
+
+
+def test_a_server_that_stands_still_is_told_by_a_page_behind_another_tab_too(server, tab, browser):
+    context = browser.new_context(viewport=WIDE)
+    context.add_init_script(BEHIND)
+    page = tab(server.url, context=context)
+    word(page, "POLICY IN CONTROL")
+    page.evaluate("window.turn(true)")
+    page.wait_for_timeout(1500)
+    word(page, "POLICY IN CONTROL")
+    server.freeze()
+    word(page, "SERVER SILENT")
+    assert page.title().startswith("SERVER SILENT")
+    server.thaw()
+    word(page, "POLICY IN CONTROL")
+    context.close()
 
 
 def test_hold_and_stop_are_confirmed_or_said_not_to_be(server, tab):

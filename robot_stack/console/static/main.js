@@ -40,7 +40,6 @@ const link = new Link({
   welcome(message) {
     welcome = message;
     document.getElementById("gate").hidden = true;
-    document.title = `${message.run} · robot-stack`;
     layCameras(message.cameras, (cameras) => link.send({ k: "view", cameras }));
     layCurve(message.limit_s);
     keys.lay(message);
