@@ -417,6 +417,24 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways_and_its_pad_drives(c
     until(lambda: not cell.done.driving, "letting go", page)
 
 
+def test_command_pressed_over_a_held_key_loses_the_hand(cell, url, tab):
+    """No browser on a Mac tells that a key is let go of while Command is down."""
+    cell.mode(Mode.HUMAN)
+    cell.episode(4)
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    for key in ("Space", "i"):
+        page.keyboard.down(key)
+    until(lambda: cell.done.driving and cell.done.moves[-1].axes[0] == 1.0, "the keys", page)
+    page.keyboard.down("Meta")
+    until(lambda: any(packet.buttons[-1] for packet in cell.done.moves), "the loss", page)
+    page.keyboard.up("Meta")
+    before = len(cell.done.moves)
+    until(lambda: len(cell.done.moves) > before + 3, "more of the hand", page)
+    assert not cell.done.driving
+    assert cell.done.moves[-1].axes[0] == 0.0
+
+
 def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     cell.mode(Mode.POLICY)
     cell.episode(4)
