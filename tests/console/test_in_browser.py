@@ -448,6 +448,10 @@ def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     page.evaluate("window.pad.buttons[2].pressed = true")
     until(lambda: cell.done.pressed == ["success"], "the left face button", page)
     assert not cell.done.driving
+    for index, place, action in ((0, "lower", "reset_done"), (1, "right", "failure"), (3, "upper", "discard")):
+        page.evaluate("(index) => { window.pad.buttons[index].pressed = true; }", index)
+        until(lambda said=action: cell.done.pressed[-1] == said, f"the {place} face button", page)
+    cell.done.pressed[1:] = []
     page.evaluate("window.pad.buttons[4].pressed = true")
     until(lambda: cell.done.driving and list(cell.done.moves[-1].axes) == [1, 0, 0, 0, 0, -0.5], "the sticks", page)
     page.evaluate("window.pad.buttons[4].pressed = false")

@@ -10,7 +10,17 @@ import pytest
 from robot_stack.teleop import evdev_port
 from robot_stack.teleop.evdev_port import EvdevPort, load_evdev, open_event_device
 from robot_stack.teleop.hid_port import load_hid, open_spacemouse
-from robot_stack.teleop.input_events import AXES, BUS_BLUETOOTH, EV_KEY, KEYS, AxisState, Change, Snapshot
+from robot_stack.teleop.input_events import (
+    AXES,
+    BUS_BLUETOOTH,
+    EV_KEY,
+    KEYS,
+    AxisState,
+    Change,
+    InputEvents,
+    Snapshot,
+    gamepad_actions,
+)
 from robot_stack.teleop.match import Wanted
 from robot_stack.types.errors import RobotError
 from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse
@@ -181,6 +191,33 @@ def test_of_several_event_devices_of_one_thing_the_first_is_taken_and_two_things
     with pytest.raises(RobotError, match="one of 2"):
         open_pad(library)
     assert library.open == 1
+
+
+@pytest.mark.parametrize(
+    ("vendor", "left", "top"),
+    [
+        pytest.param(0x045E, "BTN_NORTH", "BTN_WEST", id="xpad"),  # BTN_X has the number of BTN_NORTH
+        pytest.param(0x046D, "BTN_NORTH", "BTN_WEST", id="xpad of another vendor"),
+        pytest.param(0x054C, "BTN_WEST", "BTN_NORTH", id="hid-playstation"),
+        pytest.param(0x057E, "BTN_WEST", "BTN_NORTH", id="hid-nintendo"),
+    ],
+)
+def test_a_button_of_a_gamepad_means_by_its_place_whatever_the_driver_calls_it(vendor: int, left: str, top: str):
+    thing = pad(vendor=vendor, keys={*PAD_KEYS, KEYS[left], KEYS[top]})
+    port, events = open_pad(FakeEvdev(thing)), InputEvents(gamepad_actions())
+    said = []
+    for key in (left, top):
+        thing.key(KEYS[key], 1)
+        for packet in port.read():
+            events.push(packet)
+        said.append(events.reading().tapped)
+        thing.key(KEYS[key], 0)
+    assert said == [{"success"}, {"discard"}]
+    thing.overflow()
+    thing.down.add(KEYS[left])
+    for packet in port.read():
+        events.push(packet)
+    assert events.reading().tapped == {"success"}, "asked anew after dropped events"
 
 
 def test_a_gamepad_over_bluetooth_is_refused_unless_it_is_asked_for():

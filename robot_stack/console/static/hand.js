@@ -9,7 +9,7 @@ const AXES = ["x", "y", "z", "rx", "ry", "rz"];
 const HELD = ["deadman", "gripper_close", "gripper_open"];
 // places of the standard gamepad, by the names of the key table
 const PLACES = [
-  "BTN_SOUTH", "BTN_EAST", "BTN_NORTH", "BTN_WEST", "BTN_TL", "BTN_TR", "BTN_TL2", "BTN_TR2", "BTN_SELECT", "BTN_START",
+  "BTN_SOUTH", "BTN_EAST", "BTN_WEST", "BTN_NORTH", "BTN_TL", "BTN_TR", "BTN_TL2", "BTN_TR2", "BTN_SELECT", "BTN_START",
   "BTN_THUMBL", "BTN_THUMBR", "", "", "", "", "BTN_MODE",
 ];
 const PADS = [
