@@ -46,6 +46,15 @@ window.turn = (behind) => {
 };
 """
 """A page that draws nothing while another tab is before it; Playwright keeps every page in view."""
+PAD = """() => {
+  window.pad = null;
+  navigator.getGamepads = () => [window.pad];
+  window.hold = (buttons, mapping = "standard") => {
+    window.pad = { index: 0, connected: true, mapping, axes: [0, 0, 0, 0],
+        buttons: Array.from({ length: 17 }, (_, index) => ({ pressed: buttons.includes(index) })) };
+  };
+}"""
+"""A gamepad of the browser, whose buttons are held by their index."""
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 """Folder that screenshots are kept in, for an operator to look at."""
 

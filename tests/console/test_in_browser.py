@@ -18,6 +18,7 @@ from robot_stack.teleop.page import PRESSED
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from tests.console.browser_rig import (
+    PAD,
     PHONE,
     keep,
     lively,
@@ -457,6 +458,53 @@ def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     page.evaluate("window.pad.buttons[4].pressed = false")
     until(lambda: not cell.done.driving, "letting go", page)
     assert cell.done.pressed == ["success"], "held down it is one press"
+
+
+def test_hold_and_stop_of_a_gamepad_count_at_a_page_that_watches_and_nothing_else_does(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    cell.episode(4)
+    first, second = tab(url), tab(url)
+    says(first, "#seat", "you are the operator")
+    says(second, "#seat", "you watch")
+    second.evaluate(PAD)
+    for button, pressed in (("2", []), ("4", []), ("8", ["hold"]), ("16", ["hold", "stop"])):
+        second.evaluate(f"window.hold([{button}])")
+        second.wait_for_timeout(200)
+        until(lambda said=pressed: cell.done.pressed == said, f"button {button}", second)
+        says(second, "#hold small", "sent" if "hold" in pressed else "")
+        second.evaluate("window.hold([])")
+        second.wait_for_timeout(100)
+    sync_api.expect(second.locator("#notice")).to_be_hidden()
+    assert not cell.done.driving
+
+
+def test_a_button_that_was_held_as_the_page_became_the_operators_is_no_press(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    cell.episode(4)
+    first, second = tab(url), tab(url)
+    says(first, "#seat", "you are the operator")
+    says(second, "#seat", "you watch")
+    second.evaluate(PAD)
+    second.evaluate("window.hold([2])")
+    second.wait_for_timeout(200)
+    second.locator("#sit").click()
+    says(second, "#seat", "you are the operator")
+    second.wait_for_timeout(200)
+    assert cell.done.pressed == []
+    second.evaluate("window.hold([])")
+    second.wait_for_timeout(200)
+    second.evaluate("window.hold([2])")
+    until(lambda: cell.done.pressed == ["success"], "a new press", second)
+
+
+def test_a_gamepad_that_the_browser_does_not_know_is_told_of(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    page.evaluate(PAD)
+    page.evaluate("window.hold([8], '')")
+    says(page, "#notice", "none of its buttons counts here")
+    assert cell.done.pressed == []
 
 
 def test_a_gamepad_that_is_unplugged_while_it_drives_is_a_lost_hand(cell, url, tab):
