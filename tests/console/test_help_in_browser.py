@@ -15,9 +15,14 @@ pytestmark = needs_chromium
 CALL_AGAIN_MS = 4000
 """As banner.js has it."""
 LISTEN = """
-window.contexts = 0; window.tones = [];
+window.contexts = 0; window.tones = []; window.granted = "running";
 window.AudioContext = class {
-  constructor() { window.contexts += 1; this.currentTime = 0; this.destination = null; }
+  constructor() {
+    window.contexts += 1; window.context = this;
+    this.currentTime = 0; this.destination = null; this.state = "suspended";
+  }
+  async resume() { this.turn(window.granted); }
+  turn(state) { this.state = state; if (this.onstatechange) this.onstatechange(); }
   createOscillator() {
     const voice = { frequency: {}, connect: (next) => next, stop() {},
                     start() { window.tones.push(voice.frequency.value); } };
@@ -120,4 +125,42 @@ def test_a_page_behind_another_tab_calls_for_help_and_counts_as_nobody(asking, t
     assert not lock.attended(time.monotonic_ns())
     page.evaluate("window.turn(false)")
     until(lambda: lock.attended(time.monotonic_ns()), "somebody looks again", page)
+    context.close()
+
+
+def test_a_page_sounds_from_the_press_on_that_the_browser_accepts_and_says_until_then_that_it_does_not(
+    asking, tab, browser
+):
+    """A browser may accept no Escape and no finger that goes down, and takes the sound away on a locked phone."""
+    cell, url = asking
+    context = browser.new_context(viewport=WIDE)
+    context.add_init_script(LISTEN)
+    page = tab(url, context=context)
+    cell.mode(Mode.READY)
+    cell.episode(12)
+    cell.mode(Mode.POLICY)
+    word(page, "POLICY IN CONTROL")
+    button = page.locator("#sound")
+    says(page, "#sound", "none yet: press here")
+    page.evaluate("window.granted = 'suspended'")
+    page.locator("#facts").click()
+    cell.mode(Mode.HOLD)
+    word(page, "HOLD")
+    says(page, "#sound", "none yet: press here")
+    assert page.evaluate("window.tones") == [], "nothing that would sound all at once later"
+    page.evaluate("window.granted = 'running'")
+    button.click()
+    sync_api.expect(button).to_have_text("tones")
+    sync_api.expect(button).to_have_attribute("aria-pressed", "true")
+    cell.mode(Mode.POLICY)
+    until(lambda: page.evaluate("window.tones.length") == 1, "the tone of the policy", page)
+
+    page.evaluate("window.context.turn('interrupted')")
+    says(page, "#sound", "none yet: press here")
+    page.keyboard.press("Shift")
+    sync_api.expect(button).to_have_text("tones")
+    assert page.evaluate("window.contexts") == 1
+    page.wait_for_timeout(700)
+    button.click()
+    sync_api.expect(button).to_have_attribute("aria-pressed", "false")
     context.close()
