@@ -237,6 +237,22 @@ def test_a_lost_server_is_seen_and_found_again(cell, tab):
         says(page, "#seat", "you are the operator")
 
 
+def test_a_note_that_is_refused_keeps_its_words_in_the_field(cell, url, tab):
+    name = cell.episode(7)
+    cell.ended()
+    page = tab(url)
+    note = page.get_by_label("note on episode 7")
+    note.fill("stuck \x1b left")
+    note.press("Tab")
+    says(page, "#notice", "without '\\x1b'; leave that out")
+    page.locator(f"li[data-id='{name}'] .say button").first.click()
+    says(page, f"li[data-id='{name}']", "by an operator")
+    sync_api.expect(note).to_have_value("stuck \x1b left")
+    note.fill("stuck\u3000left")
+    note.press("Tab")
+    until(lambda: cell.journal.notes() == {name: "stuck\u3000left"}, "the note", page)
+
+
 def test_a_note_that_is_written_while_the_server_is_away_is_kept_once_it_is_back(cell, tab):
     name = cell.episode(7)
     cell.ended()
