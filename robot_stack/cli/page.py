@@ -55,7 +55,7 @@ def serve_page(host: str, port: int, make: Callable[[Gate], Page]) -> None:
         raise ConfigError(
             f"address of the page is {address}, must be free and this machine's; choose another --host or --port"
         ) from error
-    page = make(Gate(token, listening.getsockname()[1]))
+    page = make(Gate(token))
     over = threading.Event()
     before = {each: signal.signal(each, lambda *_: over.set()) for each in ending_signals()}
     try:

@@ -133,8 +133,8 @@ class GamepadTeleop(HandTeleop):
 
     device: Literal["gamepad"]
     """Kind of device."""
-    match: Find
-    """Which one."""
+    match: Match = Match()
+    """Which one, if there are several."""
     axes: Annotated[dict[Axis, AxisName], Field(min_length=1), OneMeaning]
     """Axis of the motion -> axis of the gamepad."""
     bluetooth: bool = False

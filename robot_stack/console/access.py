@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from pathlib import Path
 
 from robot_stack.disk.durable import write_durable
@@ -12,7 +13,6 @@ from robot_stack.types.errors import ConfigError
 ADDRESS_FILE = "console.url"
 """In the folder of a run: the page's address, as an operator types it."""
 TOKEN_FILE = "console.token"
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -62,18 +62,21 @@ class Gate:
         token: Asked for; "" on a machine of one's own.
     """
 
-    def __init__(self, token: str, port: int) -> None:
+    def __init__(self, token: str) -> None:
         self._token = token
-        self._port = port
 
     def refuse_host(self, host: str) -> str:
         """Return why a request with this Host header is not answered, or "".
 
-        Without a token a page of the web could make its own name point here and read what it likes.
+        Without a token a page of the web could make its own name point here and read what it likes. Its port says
+        nothing: at the other end of a tunnel it is another one.
         """
-        if self._token or host in {f"{name}:{self._port}" for name in LOCAL_NAMES}:
+        if self._token or is_local(re.sub(r":\d*$", "", host).strip("[]")):
             return ""
-        return f"host is {host[:80]!r}, must be {LOCAL_NAMES[0]}:{self._port}; open that"
+        return (
+            f"host is {host[:80]!r}, must be localhost or an address such as 127.0.0.1; "
+            "write localhost in its place in the address"
+        )
 
     def refuse_origin(self, origin: str | None, host: str) -> str:
         """Return why a page with this Origin may not connect, or "".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -21,6 +22,11 @@ PRESSES = (*(event for event in EVENTS if event != "next_arm"), CLEAR_STOP)
 """Keys and buttons of a page. The next arm is a matter of the hand that drives: see `Move`."""
 
 
+NOT_WRITTEN = ("Cc", "Cs", "Zl", "Zp")
+"""Categories of Unicode whose characters end a line, steer a terminal or are none. Other spaces and joiners are how
+some languages are written."""
+
+
 class PageError(StackError):
     """A page asked for what cannot be; the sentence is shown on it."""
 
@@ -28,6 +34,13 @@ class PageError(StackError):
 def _printable(text: str) -> str:
     if not text.isprintable():
         raise PydanticCustomError("unprintable", "Input should be printable text")
+    return text
+
+
+def _writable(text: str) -> str:
+    bad = next((each for each in text if unicodedata.category(each) in NOT_WRITTEN), "")
+    if bad:
+        raise PydanticCustomError("unwritable", "Input should be one line without {bad}", {"bad": repr(bad)})
     return text
 
 
@@ -117,7 +130,7 @@ class Write(PageMessage):
 
     k: Literal["write"] = "write"
     episode: EpisodeId
-    text: Annotated[str, Field(max_length=MAX_NOTE_CHARS), PRINTABLE]
+    text: Annotated[str, Field(max_length=MAX_NOTE_CHARS), AfterValidator(_writable)]
     n: Count = 0
 
 
@@ -145,11 +158,18 @@ class Move(PageMessage):
 
 
 class Seen(PageMessage):
-    """Acknowledgement of a page: the newest numbers of state and image that are on its screen."""
+    """Acknowledgement of a page.
+
+    Attributes:
+        state: Number of the newest state that is on its screen, or that it has heard out of view.
+        image: Number of the newest image that is on its screen.
+        in_view: False while the page is behind another tab or window, so that nobody looks at it.
+    """
 
     k: Literal["seen"] = "seen"
     state: Count
     image: Count
+    in_view: bool = True
 
 
 class View(PageMessage):
@@ -192,5 +212,5 @@ def _told(error: ValidationError) -> str:
     if kind in ("missing", "extra_forbidden"):
         return f"{what} {'is missing, must' if kind == 'missing' else 'is there, must not'} be there; reload the page"
     rule = first["msg"].partition(" should ")[2]
-    advice = "write less" if kind == "string_too_long" else "reload the page"
+    advice = {"string_too_long": "write less", "unwritable": "leave that out"}.get(kind, "reload the page")
     return f"{what} is {repr(first['input'])[:60]}, must {rule}; {advice}"

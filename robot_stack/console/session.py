@@ -180,7 +180,8 @@ class ConsoleSession:
             PageError: Why not, for the operator at the page.
         """
         if isinstance(message, Seen):
-            self.operator_lock.heard(page, now_ns)
+            if message.in_view:
+                self.operator_lock.heard(page, now_ns)
         elif isinstance(message, Move):
             self._move(page, message, now_ns)
         elif isinstance(message, Sit):

@@ -1,8 +1,9 @@
 """The one key table, for every device. Esc holds, always, and does nothing else; no label shares a key with a stop.
 
 Key names: printable keys in lower case, "esc", "space", "enter", "backspace", arrows "up" to "right"; evdev names for
-gamepad buttons; BTN_0 and BTN_1 for the left and right button of a SpaceMouse (Menu and Fit on the Pro), BTN_K1 to K4
-and so on for those that only the Pro has; "left", "middle", "right" for the three pedals.
+gamepad buttons, of the four in a cross by their places, BTN_NORTH for the upper one; BTN_0 and BTN_1 for the left and
+right button of a SpaceMouse (Menu and Fit on the Pro), BTN_K1 to K4 and so on for those that only the Pro has; "left",
+"middle", "right" for the three pedals.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ BINDINGS: Mapping[Device, Mapping[str, str]] = {
     },
     Device.BROWSER: _LABELS,
     Device.GAMEPAD: {
-        "success": "BTN_NORTH",
+        "success": "BTN_WEST",
         "failure": "BTN_EAST",
-        "discard": "BTN_WEST",
+        "discard": "BTN_NORTH",
         "hold": "BTN_SELECT",
         "stop": "BTN_MODE",
         "reset_done": "BTN_SOUTH",

@@ -12,6 +12,7 @@ from robot_stack.teleop.input_events import (
     EV_ABS,
     EV_KEY,
     EV_SYN,
+    KEYS,
     SYN_DROPPED,
     SYN_REPORT,
     AxisState,
@@ -24,6 +25,12 @@ from robot_stack.types.errors import RobotError
 INPUT_DEVICES = Path("/dev/input")
 MOST_EVENTS = 4096
 """Read at once, so that not even a broken device keeps the loop."""
+BY_PLACE = (0x054C, 0x057E)
+"""Vendors whose drivers (hid-playstation, hid-sony, hid-nintendo) name the buttons of a gamepad by their places, as the
+kernel's gamepad.rst asks."""
+BY_LETTER = {KEYS["BTN_NORTH"]: KEYS["BTN_WEST"], KEYS["BTN_WEST"]: KEYS["BTN_NORTH"]}
+"""What others, as xpad, call BTN_X and BTN_Y, which have the numbers of BTN_NORTH and BTN_WEST -> the place that this
+letter has on most pads, left and upper."""
 
 
 def load_evdev() -> Any:
@@ -42,10 +49,11 @@ def load_evdev() -> Any:
 
 
 class EvdevPort:
-    """An open event device that is read without blocking."""
+    """An open event device that is read without blocking; buttons of a gamepad are told by their places."""
 
     def __init__(self, device: Any) -> None:
         self._device = device
+        self._place = {} if device.info.vendor in BY_PLACE else BY_LETTER
         self._dropping = False
         self._first: Snapshot | None = self._snapshot()
 
@@ -80,7 +88,9 @@ class EvdevPort:
             if event.type == EV_SYN and event.code == SYN_REPORT:
                 self._dropping = False
                 packets.append(self._snapshot())
-        elif event.type in (EV_KEY, EV_ABS):
+        elif event.type == EV_KEY:
+            packets.append(Change(event.type, self._place.get(event.code, event.code), event.value))
+        elif event.type == EV_ABS:
             packets.append(Change(event.type, event.code, event.value))
 
     def _snapshot(self) -> Snapshot:
@@ -89,7 +99,8 @@ class EvdevPort:
         for code in self._device.capabilities(absinfo=False).get(EV_ABS, []):
             info = self._device.absinfo(code)
             axes[code] = AxisState(value=info.value, low=info.min, high=info.max)
-        return Snapshot(keys=frozenset(self._device.active_keys()), axes=axes)
+        keys = frozenset(self._place.get(code, code) for code in self._device.active_keys())
+        return Snapshot(keys=keys, axes=axes)
 
 
 def open_event_device(

@@ -62,6 +62,14 @@ def the_one(what: str, wanted: Wanted, found: Sequence[tuple[Identity, DeviceT]]
         return fitting[0][1]
     if fitting:
         names = "; ".join(str(identity) for identity, _ in fitting)
-        raise RobotError(f"{what} is one of {len(fitting)} ({names}), must be one; give its serial in the teleop file")
+        raise RobotError(
+            f"{what} is one of {len(fitting)} ({names}), must be one; tell it apart in match of the teleop "
+            "file, by serial, usb or name"
+        )
     others = "; ".join(str(identity) for identity, _ in found)
-    raise RobotError(f"{what} is missing (wanted: {wanted}{f'; there are: {others}' if others else ''}); {remedy}")
+    if others:
+        raise RobotError(
+            f"{what} is missing (wanted: {wanted}; there are: {others}); {remedy}, or name one of those in match of "
+            "the teleop file"
+        )
+    raise RobotError(f"{what} is missing (wanted: {wanted}); {remedy}")

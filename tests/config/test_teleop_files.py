@@ -63,7 +63,7 @@ def test_an_unknown_device_lists_the_known_ones(tmp_path: Path) -> None:
         ("spacemouse", ["match={usb: '256F:C635'}"], "match.usb"),
         ("spacemouse_pedal", ["pedal.keys={left: KEY_A}"], "must be the middle one"),
         ("spacemouse_pedal", ["pedal.match={}"], "pedal.match"),
-        ("gamepad", ["match={}"], "match has neither name nor usb nor serial"),
+        ("keyboard", ["match={}"], "match has neither name nor usb nor serial"),
         ("gamepad", ["axes={x: BTN_TL}"], "axes.x"),
         ("gamepad", ["axes={w: ABS_X}"], "axes"),
         ("keyboard", ["viewer_yaw_rad=null"], "viewer_yaw_rad is absent"),

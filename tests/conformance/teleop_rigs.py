@@ -18,6 +18,7 @@ from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import LeaderTeleop, So101LeaderTeleop, TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, MOTIONS, Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
+from robot_stack.teleop.evdev_port import BY_PLACE
 from robot_stack.teleop.input_events import KEYS, axis_code, keyboard_actions
 from robot_stack.teleop.messages import Chain, JointPacket, JoyPacket, Link
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
@@ -232,7 +233,8 @@ class GamepadRig(EventRig):
         axes = {axis_code(f"ABS_{name}"): [0, -32768, 32767] for name in ("X", "Y", "RX", "RY")}
         axes |= {axis_code(f"ABS_{name}"): [0, 0, 1023] for name in ("Z", "RZ")}
         axes |= {axis_code(f"ABS_{name}"): [0, -1, 1] for name in ("HAT0X", "HAT0Y")}
-        super().__init__("gamepad", FakeInput(name="Microsoft X-Box 360 pad", keys=codes, axes=axes))
+        pad = FakeInput(name="Microsoft X-Box 360 pad", keys=codes, axes=axes, vendor=BY_PLACE[0])
+        super().__init__("gamepad", pad)
 
     def before_sample(self) -> None:
         """Its file means pushes in the frame of the base: here the tool is turned like that."""
@@ -306,7 +308,8 @@ class JoyRig(MessageRig):
             self.by_motion = True
             overrides = (
                 "topic=/spacenav/joy", "full=0.68", "deadman=motion", "frame=tcp",
-                "buttons={gripper_close: 0, gripper_open: 1}", "axes={x: 0, y: 1, z: 2, rx: 3, ry: 4, rz: 5}",
+                "buttons={gripper_close: 0, gripper_open: 1}", "triggers={}",
+                "axes={x: 0, y: 1, z: 2, rx: 3, ry: 4, rz: 5}",
             )  # fmt: skip
         else:
             overrides = ("frame=tcp",)
@@ -345,7 +348,12 @@ class JoyRig(MessageRig):
 
     def grip(self, press: int) -> None:
         self.button("gripper_close", int(press == -1))
-        self.button("gripper_open", int(press == 1))
+        trigger = self.config.triggers.get("gripper_open")
+        if trigger is None:
+            self.button("gripper_open", int(press == 1))
+        else:
+            self.values[trigger.axis] = trigger.pulled if press == 1 else trigger.released
+            self.send()
 
     def tap(self, event: str) -> None:
         self.button(event, 1)

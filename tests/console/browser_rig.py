@@ -34,6 +34,27 @@ every_look = pytest.mark.parametrize(
     ],
 )
 """Both sizes and both schemes; together in `make thorough` alone."""
+BEHIND = """
+window.behind = false;
+Object.defineProperty(document, "hidden", { get: () => window.behind });
+const frame = window.requestAnimationFrame.bind(window), waiting = [];
+window.requestAnimationFrame = (drawn) => frame((ms) => { window.behind ? waiting.push(drawn) : drawn(ms); });
+window.turn = (behind) => {
+  window.behind = behind;
+  document.dispatchEvent(new Event("visibilitychange"));
+  if (!behind) waiting.splice(0).forEach(frame);
+};
+"""
+"""A page that draws nothing while another tab is before it; Playwright keeps every page in view."""
+PAD = """() => {
+  window.pad = null;
+  navigator.getGamepads = () => [window.pad];
+  window.hold = (buttons, mapping = "standard") => {
+    window.pad = { index: 0, connected: true, mapping, axes: [0, 0, 0, 0],
+        buttons: Array.from({ length: 17 }, (_, index) => ({ pressed: buttons.includes(index) })) };
+  };
+}"""
+"""A gamepad of the browser, whose buttons are held by their index."""
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 """Folder that screenshots are kept in, for an operator to look at."""
 

@@ -123,7 +123,7 @@ def browsing(
         relabels,
         Staging(catalogue.view.paths, stages),
         Maker(out),
-        Gate(token, listening.getsockname()[1]),
+        Gate(token),
         "monday",
         local=not token,
         viewer=viewer,

@@ -247,8 +247,7 @@ def served(
 ) -> Iterator[str]:
     """The address of the page, for as long as it is served."""
     listening = listen(f"127.0.0.1:{port}")
-    number = listening.getsockname()[1]
-    with PageServer(Pages(cell.desk, Gate(token, number), cell.store, picture, report), listening) as server:
+    with PageServer(Pages(cell.desk, Gate(token), cell.store, picture, report), listening) as server:
         cell.server, over = server, threading.Event()
         repeating = threading.Thread(target=cell.repeat, args=[over])
         repeating.start()

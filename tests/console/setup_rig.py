@@ -139,6 +139,6 @@ def so101_bench(home: Path) -> Bench:
 def setting_up(bench: Bench, token: str = "") -> Iterator[str]:
     """The address of the set-up page, for as long as it is served."""
     listening = listen("127.0.0.1:0")
-    page = SetupPage(bench.looks(), Gate(token, listening.getsockname()[1]))
+    page = SetupPage(bench.looks(), Gate(token))
     with AppServer(page.app(), listening, page.run):
         yield page_address(listening, "127.0.0.1", token)

@@ -397,6 +397,8 @@ def test_on_a_real_cell_nothing_a_page_says_moves_or_enables(tmp_path):
 def test_a_page_is_heard_by_what_it_shows(at):
     at.wait(5)
     assert not at.desk.operator_lock.attended(at.now_ns)
+    at.does(Seen(state=1, image=1, in_view=False))
+    assert not at.desk.operator_lock.attended(at.now_ns), "heard behind another tab"
     at.does(Seen(state=1, image=1))
     assert at.desk.operator_lock.attended(at.now_ns)
 

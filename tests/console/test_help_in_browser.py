@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from robot_stack.types.command import Mode
-from tests.console.browser_rig import WIDE, lively, look, needs_chromium, picture, says, sync_api, until, word
+from tests.console.browser_rig import BEHIND, WIDE, lively, look, needs_chromium, picture, says, sync_api, until, word
 from tests.console.page_rig import STUCK, FakeCell, served, sim_run
 
 pytestmark = needs_chromium
@@ -13,9 +15,14 @@ pytestmark = needs_chromium
 CALL_AGAIN_MS = 4000
 """As banner.js has it."""
 LISTEN = """
-window.contexts = 0; window.tones = [];
+window.contexts = 0; window.tones = []; window.granted = "running";
 window.AudioContext = class {
-  constructor() { window.contexts += 1; this.currentTime = 0; this.destination = null; }
+  constructor() {
+    window.contexts += 1; window.context = this;
+    this.currentTime = 0; this.destination = null; this.state = "suspended";
+  }
+  async resume() { this.turn(window.granted); }
+  turn(state) { this.state = state; if (this.onstatechange) this.onstatechange(); }
   createOscillator() {
     const voice = { frequency: {}, connect: (next) => next, stop() {},
                     start() { window.tones.push(voice.frequency.value); } };
@@ -96,3 +103,64 @@ def test_a_hand_on_the_arm_ends_the_call_on_the_page(asking, tab):
     word(page, "HELP WANTED")
     cell.mode(Mode.HUMAN)
     word(page, "HUMAN IN CONTROL")
+
+
+def test_a_page_behind_another_tab_calls_for_help_and_counts_as_nobody(asking, tab, browser):
+    cell, url = asking
+    context = browser.new_context(viewport=WIDE)
+    context.add_init_script(LISTEN + BEHIND)
+    page = tab(url, context=context)
+    cell.mode(Mode.READY)
+    cell.episode(12)
+    cell.mode(Mode.POLICY)
+    word(page, "POLICY IN CONTROL")
+    page.locator("#facts").click()
+    page.evaluate("window.turn(true)")
+    lock = cell.desk.operator_lock
+    until(lambda: not lock.attended(time.monotonic_ns()), "nobody looks", page)
+
+    cell.asks(STUCK)
+    until(lambda: page.evaluate(CALL) > 1, "the call, and once more", page)
+    assert page.title().startswith("HELP WANTED · peg_insert")
+    assert not lock.attended(time.monotonic_ns())
+    page.evaluate("window.turn(false)")
+    until(lambda: lock.attended(time.monotonic_ns()), "somebody looks again", page)
+    context.close()
+
+
+def test_a_page_sounds_from_the_press_on_that_the_browser_accepts_and_says_until_then_that_it_does_not(
+    asking, tab, browser
+):
+    """A browser may accept no Escape and no finger that goes down, and takes the sound away on a locked phone."""
+    cell, url = asking
+    context = browser.new_context(viewport=WIDE)
+    context.add_init_script(LISTEN)
+    page = tab(url, context=context)
+    cell.mode(Mode.READY)
+    cell.episode(12)
+    cell.mode(Mode.POLICY)
+    word(page, "POLICY IN CONTROL")
+    button = page.locator("#sound")
+    says(page, "#sound", "none yet: press here")
+    page.evaluate("window.granted = 'suspended'")
+    page.locator("#facts").click()
+    cell.mode(Mode.HOLD)
+    word(page, "HOLD")
+    says(page, "#sound", "none yet: press here")
+    assert page.evaluate("window.tones") == [], "nothing that would sound all at once later"
+    page.evaluate("window.granted = 'running'")
+    button.click()
+    sync_api.expect(button).to_have_text("tones")
+    sync_api.expect(button).to_have_attribute("aria-pressed", "true")
+    cell.mode(Mode.POLICY)
+    until(lambda: page.evaluate("window.tones.length") == 1, "the tone of the policy", page)
+
+    page.evaluate("window.context.turn('interrupted')")
+    says(page, "#sound", "none yet: press here")
+    page.keyboard.press("Shift")
+    sync_api.expect(button).to_have_text("tones")
+    assert page.evaluate("window.contexts") == 1
+    page.wait_for_timeout(700)
+    button.click()
+    sync_api.expect(button).to_have_attribute("aria-pressed", "false")
+    context.close()

@@ -18,6 +18,7 @@ from robot_stack.teleop.page import PRESSED
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from tests.console.browser_rig import (
+    PAD,
     PHONE,
     keep,
     lively,
@@ -236,6 +237,22 @@ def test_a_lost_server_is_seen_and_found_again(cell, tab):
         says(page, "#seat", "you are the operator")
 
 
+def test_a_note_that_is_refused_keeps_its_words_in_the_field(cell, url, tab):
+    name = cell.episode(7)
+    cell.ended()
+    page = tab(url)
+    note = page.get_by_label("note on episode 7")
+    note.fill("stuck \x1b left")
+    note.press("Tab")
+    says(page, "#notice", "without '\\x1b'; leave that out")
+    page.locator(f"li[data-id='{name}'] .say button").first.click()
+    says(page, f"li[data-id='{name}']", "by an operator")
+    sync_api.expect(note).to_have_value("stuck \x1b left")
+    note.fill("stuck\u3000left")
+    note.press("Tab")
+    until(lambda: cell.journal.notes() == {name: "stuck\u3000left"}, "the note", page)
+
+
 def test_a_note_that_is_written_while_the_server_is_away_is_kept_once_it_is_back(cell, tab):
     name = cell.episode(7)
     cell.ended()
@@ -417,6 +434,24 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways_and_its_pad_drives(c
     until(lambda: not cell.done.driving, "letting go", page)
 
 
+def test_command_pressed_over_a_held_key_loses_the_hand(cell, url, tab):
+    """No browser on a Mac tells that a key is let go of while Command is down."""
+    cell.mode(Mode.HUMAN)
+    cell.episode(4)
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    for key in ("Space", "i"):
+        page.keyboard.down(key)
+    until(lambda: cell.done.driving and cell.done.moves[-1].axes[0] == 1.0, "the keys", page)
+    page.keyboard.down("Meta")
+    until(lambda: any(packet.buttons[-1] for packet in cell.done.moves), "the loss", page)
+    page.keyboard.up("Meta")
+    before = len(cell.done.moves)
+    until(lambda: len(cell.done.moves) > before + 3, "more of the hand", page)
+    assert not cell.done.driving
+    assert cell.done.moves[-1].axes[0] == 0.0
+
+
 def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     cell.mode(Mode.POLICY)
     cell.episode(4)
@@ -430,11 +465,62 @@ def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     page.evaluate("window.pad.buttons[2].pressed = true")
     until(lambda: cell.done.pressed == ["success"], "the left face button", page)
     assert not cell.done.driving
+    for index, place, action in ((0, "lower", "reset_done"), (1, "right", "failure"), (3, "upper", "discard")):
+        page.evaluate("(index) => { window.pad.buttons[index].pressed = true; }", index)
+        until(lambda said=action: cell.done.pressed[-1] == said, f"the {place} face button", page)
+    cell.done.pressed[1:] = []
     page.evaluate("window.pad.buttons[4].pressed = true")
     until(lambda: cell.done.driving and list(cell.done.moves[-1].axes) == [1, 0, 0, 0, 0, -0.5], "the sticks", page)
     page.evaluate("window.pad.buttons[4].pressed = false")
     until(lambda: not cell.done.driving, "letting go", page)
     assert cell.done.pressed == ["success"], "held down it is one press"
+
+
+def test_hold_and_stop_of_a_gamepad_count_at_a_page_that_watches_and_nothing_else_does(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    cell.episode(4)
+    first, second = tab(url), tab(url)
+    says(first, "#seat", "you are the operator")
+    says(second, "#seat", "you watch")
+    second.evaluate(PAD)
+    for button, pressed in (("2", []), ("4", []), ("8", ["hold"]), ("16", ["hold", "stop"])):
+        second.evaluate(f"window.hold([{button}])")
+        second.wait_for_timeout(200)
+        until(lambda said=pressed: cell.done.pressed == said, f"button {button}", second)
+        says(second, "#hold small", "sent" if "hold" in pressed else "")
+        second.evaluate("window.hold([])")
+        second.wait_for_timeout(100)
+    sync_api.expect(second.locator("#notice")).to_be_hidden()
+    assert not cell.done.driving
+
+
+def test_a_button_that_was_held_as_the_page_became_the_operators_is_no_press(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    cell.episode(4)
+    first, second = tab(url), tab(url)
+    says(first, "#seat", "you are the operator")
+    says(second, "#seat", "you watch")
+    second.evaluate(PAD)
+    second.evaluate("window.hold([2])")
+    second.wait_for_timeout(200)
+    second.locator("#sit").click()
+    says(second, "#seat", "you are the operator")
+    second.wait_for_timeout(200)
+    assert cell.done.pressed == []
+    second.evaluate("window.hold([])")
+    second.wait_for_timeout(200)
+    second.evaluate("window.hold([2])")
+    until(lambda: cell.done.pressed == ["success"], "a new press", second)
+
+
+def test_a_gamepad_that_the_browser_does_not_know_is_told_of(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    page = tab(url)
+    says(page, "#seat", "you are the operator")
+    page.evaluate(PAD)
+    page.evaluate("window.hold([8], '')")
+    says(page, "#notice", "none of its buttons counts here")
+    assert cell.done.pressed == []
 
 
 def test_a_gamepad_that_is_unplugged_while_it_drives_is_a_lost_hand(cell, url, tab):

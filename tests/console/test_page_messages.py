@@ -34,6 +34,20 @@ def test_each_kind_is_understood(said, meant):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("ペグが\u3000左", id="a space of a Japanese or Chinese keyboard"),
+        pytest.param("trop lent\xa0! 3\u202fmm", id="no-break spaces"),
+        pytest.param("می\u200cخواهم", id="a joiner that Persian is spelt with"),
+        pytest.param("ok 👨\u200d💻", id="a joined picture"),
+        pytest.param("\U0001fae9", id="a picture newer than this Python"),
+    ],
+)
+def test_a_note_is_what_people_write(text):
+    assert parse(json.dumps({"k": "write", "episode": "e", "text": text})) == Write(episode="e", text=text)
+
+
+@pytest.mark.parametrize(
     ("raw", "words"),
     [
         ("", "is no JSON"),
@@ -52,7 +66,9 @@ def test_each_kind_is_understood(said, meant):
         ('{"k": "say", "episode": "e", "verdict": "maybe"}', "is 'maybe', must be 'success', 'failure' or 'discard'"),
         ('{"k": "say", "episode": 3, "verdict": "success"}', "is 3, must be a valid string"),
         ('{"k": "write", "episode": "e", "text": "' + "x" * 501 + '"}', "at most 500 characters"),
-        (json.dumps({"k": "write", "episode": "e", "text": "a\x1b[2J"}), "must be printable text"),
+        (json.dumps({"k": "write", "episode": "e", "text": "a\x1b[2J"}), "without '\\x1b'; leave that out"),
+        (json.dumps({"k": "write", "episode": "e", "text": "a\u2028b"}), "without '\\u2028'; leave that out"),
+        (json.dumps({"k": "write", "episode": "e\u3000", "text": "a"}), "must be printable text"),
         ('{"k": "seen", "state": -1, "image": 0}', "is -1, must be greater than or equal to 0"),
         ('{"k": "seen", "state": 1.5, "image": 0}', "must be a valid integer"),
         ('{"k": "seen", "state": true, "image": 0}', "must be a valid integer"),

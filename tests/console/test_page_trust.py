@@ -19,6 +19,8 @@ from robot_stack.console.banner import farewell
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.command import Mode
 from tests.console.browser_rig import (
+    BEHIND,
+    PAD,
     PHONE,
     WIDE,
     axe_finds_nothing,
@@ -126,6 +128,22 @@ def test_a_server_that_stands_still_is_told_within_a_second_and_a_half(server, t
     word(page, "POLICY IN CONTROL")
 
 
+def test_a_server_that_stands_still_is_told_by_a_page_behind_another_tab_too(server, tab, browser):
+    context = browser.new_context(viewport=WIDE)
+    context.add_init_script(BEHIND)
+    page = tab(server.url, context=context)
+    word(page, "POLICY IN CONTROL")
+    page.evaluate("window.turn(true)")
+    page.wait_for_timeout(1500)
+    word(page, "POLICY IN CONTROL")
+    server.freeze()
+    word(page, "SERVER SILENT")
+    assert page.title().startswith("SERVER SILENT")
+    server.thaw()
+    word(page, "POLICY IN CONTROL")
+    context.close()
+
+
 def test_hold_and_stop_are_confirmed_or_said_not_to_be(server, tab):
     page = tab(server.url)
     word(page, "POLICY IN CONTROL")
@@ -145,6 +163,20 @@ def test_hold_and_stop_are_confirmed_or_said_not_to_be(server, tab):
     word(page, "STOP")
     says(page, "[data-what=stop]", "confirmed")
     until(lambda: "stop" in server.asked(), "the stop", page)
+
+
+def test_hold_on_a_gamepad_is_said_not_to_be_confirmed_by_a_silent_server(server, tab):
+    page = tab(server.url)
+    word(page, "POLICY IN CONTROL")
+    page.evaluate(PAD)
+    server.freeze()
+    word(page, "SERVER SILENT")
+    page.evaluate("window.hold([8])")
+    says(page, "[data-what=hold]", "NOT CONFIRMED")
+    page.evaluate("window.hold([])")
+    server.thaw()
+    says(page, "[data-what=hold]", "confirmed")
+    until(lambda: "hold" in server.asked(), "the hold", page)
 
 
 def test_a_stop_that_was_pressed_while_the_server_was_away_is_sent_to_the_next_one(server, tab):

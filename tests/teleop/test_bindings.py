@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.teleop.bindings import (
     BINDINGS,
     CONTROLS,
@@ -41,6 +44,19 @@ def test_the_browser_moves_nothing_and_takes_no_control():
 
 def test_the_keyboard_can_do_everything():
     assert set(BINDINGS[Device.KEYBOARD]) == {*EVENTS, *CONTROLS, *MOTIONS}
+
+
+def test_the_shipped_joy_means_by_each_place_what_a_gamepad_does():
+    """Indices of game_controller_node, as the README of ros-drivers/joystick_drivers lists them."""
+    places = ("SOUTH", "EAST", "WEST", "NORTH", "SELECT", "MODE", "START", "THUMBL", "THUMBR", "TL", "TR")
+    buttons = {f"BTN_{place}": index for index, place in enumerate(places)}
+    triggers = {"BTN_TL2": 4, "BTN_TR2": 5}
+    joy = load(config_root() / "teleop" / "joy.yaml", TELEOPS, [])
+    table = BINDINGS[Device.GAMEPAD]
+    assert joy.buttons == {action: buttons[key] for action, key in table.items() if key in buttons}
+    assert {action: trigger.axis for action, trigger in joy.triggers.items()} == {
+        action: triggers[key] for action, key in table.items() if key in triggers
+    }
 
 
 def test_a_missing_key_is_told_with_what_there_is():

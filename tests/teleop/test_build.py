@@ -172,7 +172,7 @@ def test_keys_that_end_motion_count_in_messages_that_are_refused_and_no_others_d
 
     def told(*down: str, tick: int) -> tuple[bool, bool, tuple[str, ...]]:
         pressed = [int(any(buttons.get(name) == index for name in down)) for index in range(16)]
-        reader.refuse("of two senders", JoyPacket(axes=(0.0,) * 4, buttons=pressed))
+        reader.refuse("of two senders", JoyPacket(axes=(0.0,) * 6, buttons=pressed))
         sample = built.device.sample(tick * 20 * MS)
         return sample.lost, sample.deadman, sample.events
 

@@ -98,7 +98,7 @@ def test_a_key_that_repeats_is_held_and_not_pressed_again():
 
 def test_a_key_that_was_down_before_anybody_looked_is_held_but_no_press():
     decoder = InputEvents(gamepad_actions())
-    decoder.push(Snapshot(keys=frozenset({KEYS["BTN_TL"], KEYS["BTN_NORTH"]})))
+    decoder.push(Snapshot(keys=frozenset({KEYS["BTN_TL"], KEYS["BTN_WEST"]})))
     reading = decoder.reading()
     assert (reading.held, reading.tapped) == ({"deadman", "success"}, frozenset())
 

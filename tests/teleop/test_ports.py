@@ -7,10 +7,23 @@ from types import ModuleType
 
 import pytest
 
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.teleop import evdev_port
 from robot_stack.teleop.evdev_port import EvdevPort, load_evdev, open_event_device
 from robot_stack.teleop.hid_port import load_hid, open_spacemouse
-from robot_stack.teleop.input_events import AXES, BUS_BLUETOOTH, EV_KEY, KEYS, AxisState, Change, Snapshot
+from robot_stack.teleop.input_events import (
+    AXES,
+    BUS_BLUETOOTH,
+    EV_KEY,
+    KEYS,
+    AxisState,
+    Change,
+    InputEvents,
+    Snapshot,
+    gamepad_actions,
+)
 from robot_stack.teleop.match import Wanted
 from robot_stack.types.errors import RobotError
 from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse
@@ -88,7 +101,7 @@ def test_of_several_interfaces_of_one_receiver_the_first_is_taken():
 def test_of_two_spacemice_the_serial_decides_and_without_one_it_is_told():
     one, other = FakeSpaceMouse(serial="A1", path=b"one"), FakeSpaceMouse(serial="B2", path=b"other")
     library = FakeHid(one, other)
-    with pytest.raises(RobotError, match=r"one of 2 .*A1.*B2.*give its serial"):
+    with pytest.raises(RobotError, match=r"one of 2 .*A1.*B2.*tell it apart in match"):
         open_spacemouse(library, Wanted())
     port = open_spacemouse(library, Wanted(serial="B2"))
     other.send(b"\x03\x00")
@@ -181,6 +194,49 @@ def test_of_several_event_devices_of_one_thing_the_first_is_taken_and_two_things
     with pytest.raises(RobotError, match="one of 2"):
         open_pad(library)
     assert library.open == 1
+
+
+@pytest.mark.parametrize("name", ["Microsoft Xbox Series S|X Controller", "Logitech Gamepad F310"])
+def test_the_shipped_file_takes_the_only_gamepad_that_there_is_whatever_it_is_called(name: str):
+    match = load(config_root() / "teleop" / "gamepad.yaml", TELEOPS, []).match
+    assert open_pad(FakeEvdev(pad(name=name)), Wanted(**match.model_dump()))
+
+
+def test_a_gamepad_beside_which_only_others_are_plugged_in_is_to_be_named():
+    library = FakeEvdev(pad(name="Microsoft Xbox Series S|X Controller", vendor=0x45E, product=0xB12))
+    with pytest.raises(RobotError) as caught:
+        open_pad(library, Wanted(name="x-box"))
+    assert str(caught.value) == (
+        "gamepad is missing (wanted: name 'x-box'; there are: Microsoft Xbox Series S|X Controller (045e:0b12)); "
+        "plug it in, or name one of those in match of the teleop file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("vendor", "left", "top"),
+    [
+        pytest.param(0x045E, "BTN_NORTH", "BTN_WEST", id="xpad"),  # BTN_X has the number of BTN_NORTH
+        pytest.param(0x046D, "BTN_NORTH", "BTN_WEST", id="xpad of another vendor"),
+        pytest.param(0x054C, "BTN_WEST", "BTN_NORTH", id="hid-playstation"),
+        pytest.param(0x057E, "BTN_WEST", "BTN_NORTH", id="hid-nintendo"),
+    ],
+)
+def test_a_button_of_a_gamepad_means_by_its_place_whatever_the_driver_calls_it(vendor: int, left: str, top: str):
+    thing = pad(vendor=vendor, keys={*PAD_KEYS, KEYS[left], KEYS[top]})
+    port, events = open_pad(FakeEvdev(thing)), InputEvents(gamepad_actions())
+    said = []
+    for key in (left, top):
+        thing.key(KEYS[key], 1)
+        for packet in port.read():
+            events.push(packet)
+        said.append(events.reading().tapped)
+        thing.key(KEYS[key], 0)
+    assert said == [{"success"}, {"discard"}]
+    thing.overflow()
+    thing.down.add(KEYS[left])
+    for packet in port.read():
+        events.push(packet)
+    assert events.reading().tapped == {"success"}, "asked anew after dropped events"
 
 
 def test_a_gamepad_over_bluetooth_is_refused_unless_it_is_asked_for():

@@ -44,7 +44,6 @@ def test_a_copy_keeps_the_comments_of_its_example() -> None:
     assert "# Copied from gamepad by robot-stack init." in device.splitlines()[1]
     assert "left shoulder button is the deadman" in device
     assert "match: {usb: 054c:0ce6}" in device or "match: {usb: '054c:0ce6'}" in device
-    assert "name: x-box" not in device
 
 
 def test_the_table_and_the_crop_are_said_only_where_there_are_some() -> None:

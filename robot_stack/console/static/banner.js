@@ -6,6 +6,7 @@ const at = (id) => document.getElementById(id);
 // a request for help is called out again until somebody has answered it
 const CALL_AGAIN_MS = 4000;
 let shown = "";
+let run = "";  // in the title behind the word, which a tab shows that is behind another
 let tonedMs = 0;
 
 export const KINDS = { demo: "demonstration", online: "online training", eval: "evaluation" };
@@ -23,6 +24,8 @@ function show(mode, word, why, now) {
     at("shape").innerHTML = SHAPES[mode] || SHAPES.silent;
     tone(mode);
   }
+  const title = `${word} · ${run}robot-stack`;
+  if (document.title !== title) document.title = title;
   set("word", word);
   set("why", why);
   set("do", now);
@@ -30,6 +33,7 @@ function show(mode, word, why, now) {
 
 export function showBanner(now, welcome) {
   const { mode, word, why } = now.banner;
+  run = `${welcome.run} · `;
   show(mode, word, now.writer === "you" ? why.replace("A page drives", "You drive") : why, now.banner.now);
   const episode = now.episode;
   set("episode", episode

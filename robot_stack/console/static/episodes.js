@@ -59,7 +59,7 @@ function makeRow(episode, link, chars) {
   note.setAttribute("aria-label", `note on episode ${episode.number}`);
   note.addEventListener("change", () => link.write(episode.id, note.value));
   item.append(number, frame, words, say, note);
-  const row = { item, frame, words, say, note, told: "" };
+  const row = { item, frame, words, say, note, told: "", kept: "" };
   rows.set(episode.id, row);
   return row;
 }
@@ -80,7 +80,9 @@ function showRow(row, episode, token) {
   details.textContent = parts.filter(Boolean).join(" · ");
   row.words.replaceChildren(said, details);
   for (const button of [...row.say.children, row.frame]) button.disabled = episode.open;
-  if (document.activeElement !== row.note) row.note.value = episode.note;
+  if (document.activeElement !== row.note && episode.note !== row.kept) {  // words that were refused stay in the field
+    row.kept = row.note.value = episode.note;
+  }
   if (episode.pictures && !row.frame.firstChild) {
     const image = document.createElement("img");
     image.alt = `first and last look at episode ${episode.number}`;

@@ -7,9 +7,11 @@ const PERIOD_MS = 40;
 const FINE = 0.25;
 const AXES = ["x", "y", "z", "rx", "ry", "rz"];
 const HELD = ["deadman", "gripper_close", "gripper_open"];
+// pressed from every page, however the server is
+const HALTS = ["hold", "stop"];
 // places of the standard gamepad, by the names of the key table
 const PLACES = [
-  "BTN_SOUTH", "BTN_EAST", "BTN_NORTH", "BTN_WEST", "BTN_TL", "BTN_TR", "BTN_TL2", "BTN_TR2", "BTN_SELECT", "BTN_START",
+  "BTN_SOUTH", "BTN_EAST", "BTN_WEST", "BTN_NORTH", "BTN_TL", "BTN_TR", "BTN_TL2", "BTN_TR2", "BTN_SELECT", "BTN_START",
   "BTN_THUMBL", "BTN_THUMBR", "", "", "", "", "BTN_MODE",
 ];
 const PADS = [
@@ -18,9 +20,10 @@ const PADS = [
 ];
 
 export class Hand {
-  constructor(link, press) {
+  constructor(link, press, tell) {
     this.link = link;
     this.press = press;  // labels and the like on a gamepad
+    this.tell = tell;
     this.drives = false;
     this.writes = false;
     this.held = new Set();
@@ -28,6 +31,7 @@ export class Hand {
     this.pads = [];
     this.buttons = new Map();
     this.down = new Set();
+    this.unknown = new Set();  // indices of gamepads that are there, in a layout that the browser does not know
     this.gripped = null;  // index of the gamepad whose deadman is held
     this.wasHolding = false;
     this.fine = false;
@@ -121,6 +125,9 @@ export class Hand {
     pad.knob.style.transform = `translate(${at[0] * reach}px, ${at[1] * reach}px)`;
   }
 
+  // whether what the hand says is meant and heard now
+  get acts() { return this.writes && this.link.up; }
+
   takes(action) {
     return this.drives && (HELD.includes(action) || action === "next_arm" || /^(x|y|z|rx|ry|rz)[+-]$/.test(action));
   }
@@ -155,7 +162,13 @@ export class Hand {
   // the gamepad that drives, while one does: another one says nothing of its deadman
   gamepad() {
     const pads = navigator.getGamepads ? [...navigator.getGamepads()] : [];
-    const there = pads.filter((pad) => pad && pad.connected && pad.mapping === "standard");
+    const connected = pads.filter((pad) => pad && pad.connected);
+    const there = connected.filter((pad) => pad.mapping === "standard");
+    const unknown = new Set(connected.filter((pad) => pad.mapping !== "standard").map((pad) => pad.index));
+    if ([...unknown].some((index) => !this.unknown.has(index))) {
+      this.tell("This browser does not know the layout of a gamepad that is connected: none of its buttons counts here.");
+    }
+    this.unknown = unknown;
     return there.find((pad) => this.gripped === null || pad.index === this.gripped) || null;
   }
 
@@ -169,7 +182,7 @@ export class Hand {
       if (this.takes(action)) pressed.add(action);
       else {
         now.add(action);
-        if (!this.down.has(action)) this.press(action);
+        if (!this.down.has(action) && (this.acts || HALTS.includes(action))) this.press(action);
       }
     });
     this.down = now;
@@ -204,8 +217,9 @@ export class Hand {
   say(live = true) {
     const tapped = [...this.tapped];
     this.tapped.clear();  // also where nobody takes it: it is not meant for later
-    if (!this.drives || !this.writes || !this.link.up) return;
-    const { axes, pressed, lost } = this.read();
+    if (!this.drives) return;
+    const { axes, pressed, lost } = this.read();  // of a gamepad, HOLD and STOP count always
+    if (!this.acts) return;
     if (lost) { this.release(); return; }
     for (const action of tapped) {
       if (HELD.includes(action) || action === "next_arm") pressed.add(action);  // a short press is not lost

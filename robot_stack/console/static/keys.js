@@ -88,6 +88,8 @@ export class Keys {
 
   down(event) {
     spare(event);
+    // while Command is down, a Mac tells of no key that is let go of
+    if ((event.metaKey || event.key === "Meta") && this.hand.held.size) this.hand.release();
     const name = keyName(event);
     if (name === "esc") {
       if (!event.repeat) this.press("hold");

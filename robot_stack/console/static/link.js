@@ -45,7 +45,8 @@ export class Link {
     this.late = false;
     this.silent = false;
     this.bye = null;
-    this.shown = { state: 0, image: 0 };
+    this.got = { state: 0, image: 0 };
+    this.shown = { state: 0, image: 0 };  // of that, what is on the screen
     this.telling = false;
     this.unanswered = new Map();  // notes of which the server has not said yet that they are kept
     this.use(tokenOfAddress() || sessionStorage.getItem("token") || "");
@@ -53,7 +54,10 @@ export class Link {
       const token = tokenOfAddress();
       if (token) this.enter(token);
     });
-    document.addEventListener("visibilitychange", () => { this.heardMs = performance.now(); });
+    document.addEventListener("visibilitychange", () => {
+      this.heardMs = performance.now();
+      if (document.hidden) this.tellUnseen();
+    });
     setInterval(() => this.look(), LOOK_MS);
   }
 
@@ -130,7 +134,8 @@ export class Link {
       this.bye = null;
       this.greeted = true;
       this.tries = 0;
-      this.shown = { state: 0, image: 0 };
+      this.got = { state: 0, image: 0 };
+      this.shown = { ...this.got };
       this.on.welcome(message);
       for (const note of this.unanswered.values()) this.send(note);
     } else if (message.k === "state") {
@@ -151,15 +156,25 @@ export class Link {
     this.silent = false;
   }
 
-  // once the browser has drawn it: a page out of view draws nothing, and so says nothing
+  // once the browser has drawn it
   tell(kind, number) {
-    this.shown[kind] = Math.max(this.shown[kind], number);
+    this.got[kind] = Math.max(this.got[kind], number);
+    if (document.hidden) {
+      if (kind === "state") this.tellUnseen();
+      return;
+    }
+    this.shown = { ...this.got };
     if (this.telling) return;
     this.telling = true;
     requestAnimationFrame(() => {
       this.telling = false;
-      this.send({ k: "seen", ...this.shown });
+      if (!document.hidden) this.send({ k: "seen", ...this.shown });
     });
+  }
+
+  // a page out of view draws nothing, but goes on to be sent states, by which it calls its operator
+  tellUnseen() {
+    if (this.greeted) this.send({ k: "seen", state: this.got.state, image: this.shown.image, in_view: false });
   }
 
   look() {
@@ -167,7 +182,7 @@ export class Link {
     const late = now - this.lookedMs > LATE_MS;
     const believed = !late || this.late;
     [this.lookedMs, this.late] = [now, late];
-    if (!believed || document.hidden || !this.socket) return;
+    if (!believed || !this.socket) return;
     const silentMs = now - this.heardMs;
     if (this.greeted && silentMs > SILENT_MS) {
       this.silent = true;

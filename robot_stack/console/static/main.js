@@ -40,7 +40,6 @@ const link = new Link({
   welcome(message) {
     welcome = message;
     document.getElementById("gate").hidden = true;
-    document.title = `${message.run} · robot-stack`;
     layCameras(message.cameras, (cameras) => link.send({ k: "view", cameras }));
     layCurve(message.limit_s);
     keys.lay(message);
@@ -84,7 +83,7 @@ const link = new Link({
 });
 const notices = new Notices(document.getElementById("notice"), () => halt.doubts);
 const halt = new Halt(link, () => notices.settle());
-const hand = new Hand(link, (what) => keys.press(what));
+const hand = new Hand(link, (what) => keys.press(what), (text) => notices.later(text));
 const keys = new Keys(link, hand, halt);
 const playback = new Playback(link, (text) => notices.later(text));
 

@@ -388,7 +388,7 @@ class ConsoleNode(StackNode):
         host, _ = split_address(address)
         token = "" if is_local(host) else LinkToken.keep(self._state, TOKEN_FILE).token
         listening, paths = serving.listen(address, read_port(url)), RunPaths(self._folder)
-        gate = Gate(token, listening.getsockname()[1])
+        gate = Gate(token)
         pages = serving.Pages(self._session, gate, paths.store.root, self._pictures.get, paths.report)
         server = serving.PageServer(pages, listening)
         server.start()
