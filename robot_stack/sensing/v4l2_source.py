@@ -15,7 +15,7 @@ import cv2
 
 from robot_stack.config.camera import V4l2CameraConfig
 from robot_stack.sensing.capture import BadFrameError, Frame
-from robot_stack.sensing.pixels import as_decoded
+from robot_stack.sensing.pixels import as_decoded, decode
 from robot_stack.types.errors import RobotError, SpecError
 
 BY_ID = Path("/dev/v4l/by-id")
@@ -70,6 +70,8 @@ def _links(by_id: Path) -> Iterator[tuple[str, Path]]:
 MANUAL, APERTURE_PRIORITY = 1, 3
 """V4L2_EXPOSURE_MANUAL, and the automatic of USB cameras."""
 EXPOSURE_UNIT_S = 1e-4
+JPEG = frozenset({"MJPG", "JPEG"})
+"""Formats that are decoded here: what OpenCV cannot decode it shows as the frame before, and says nothing."""
 OLDEST_NS = 1_000_000_000
 """A driver's stamp this much before the grab is of another clock."""
 Open = Callable[[str, int], Any]
@@ -117,13 +119,12 @@ class V4l2Source:
             raise RobotError(f"device {self._path} delivers no frame; replug it, on another port or a powered hub")
         grabbed_ns = time.monotonic_ns()
         stamp_ns = capture_stamp(self._capture.get(cv2.CAP_PROP_POS_MSEC), grabbed_ns)
-        good, image = self._capture.retrieve()
-        if not good:
-            raise BadFrameError(f"device {self._path} delivers a frame that cannot be decoded; try another fourcc")
+        _, image = self._capture.retrieve()
+        jpeg = self._config.fourcc in JPEG
         try:
-            image, encoding = as_decoded(image)
+            image, encoding = decode(image.ravel(), "jpeg") if jpeg else as_decoded(image)
         except SpecError as error:
-            raise RobotError(f"device {self._path}: {error}") from error
+            raise (BadFrameError if jpeg else RobotError)(f"device {self._path}: {error}") from error
         return Frame(image=image, encoding=encoding, stamp_ns=stamp_ns)
 
     def close(self) -> None:
@@ -140,7 +141,7 @@ class V4l2Source:
         self._set("width_px", cv2.CAP_PROP_FRAME_WIDTH, config.width_px)
         self._set("height_px", cv2.CAP_PROP_FRAME_HEIGHT, config.height_px)
         self._set("rate_hz", cv2.CAP_PROP_FPS, round(config.rate_hz))
-        self._set("RGB conversion", cv2.CAP_PROP_CONVERT_RGB, 1)
+        self._set("RGB conversion", cv2.CAP_PROP_CONVERT_RGB, 0 if config.fourcc in JPEG else 1)
         size = tuple(round(self._capture.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
         if size != (config.width_px, config.height_px):
             raise RobotError(

@@ -199,7 +199,7 @@ class UsbCamera:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.lost = False
-        self.config = configured("v4l2", serial="A1", fourcc="MJPG")
+        self.config = configured("v4l2", serial="A1", fourcc="YUYV")
         self.expected = [reference(image) for image in write_video(folder / "usb.mp4")]
         open_device = lambda path, backend: VideoDevice(folder / "usb.mp4", self)  # noqa: E731 (bound to this camera)
         source = partial(V4l2Source, find=lambda device, serial: "/dev/video7", open_device=open_device)

@@ -28,12 +28,16 @@ def config(**more: Any) -> V4l2CameraConfig:
 
 
 class FakeDevice:
-    """A `cv2.VideoCapture` of its own; `refused` are the properties it does not take."""
+    """A `cv2.VideoCapture` of its own; `refused` are the properties it does not take.
+
+    Frames are images, or JPEG files that cannot be decoded, uint8, shape (N,), of which OpenCV converting says nothing.
+    """
 
     def __init__(self, *, opened: bool = True, frames: list[np.ndarray] | None = None, refused: tuple[int, ...] = ()):
         self._opened, self._frames, self._refused = opened, list(frames or []), refused
         self.set_to: list[tuple[int, float]] = []
         self.values: dict[int, float] = {}
+        self._shown = np.zeros((48, 64, 3), np.uint8)
         self.released = False
 
     def isOpened(self) -> bool:
@@ -52,9 +56,12 @@ class FakeDevice:
     def grab(self) -> bool:
         return bool(self._frames)
 
-    def retrieve(self) -> tuple[bool, np.ndarray | None]:
+    def retrieve(self) -> tuple[bool, np.ndarray]:
         frame = self._frames.pop(0)
-        return frame is not None, frame
+        if not self.values[cv2.CAP_PROP_CONVERT_RGB]:
+            return True, (frame if frame.ndim == 1 else cv2.imencode(".jpg", frame)[1]).reshape(1, -1)
+        self._shown = frame if frame.ndim > 1 else self._shown
+        return True, self._shown
 
     def release(self) -> None:
         self.released = True
@@ -126,18 +133,30 @@ def test_an_unplugged_device_is_said_to_deliver_nothing() -> None:
         opened.read()
 
 
-def test_a_frame_that_cannot_be_decoded_or_has_16_bits_is_named() -> None:
-    opened = source(FakeDevice(frames=[None, np.zeros((48, 64), np.uint16)]))  # type: ignore[list-item]
+@pytest.mark.parametrize("fourcc", ["MJPG", "JPEG"])
+def test_a_jpeg_that_cannot_be_decoded_is_a_bad_frame_and_the_next_is_read(fourcc: str) -> None:
+    image = np.full((48, 64, 3), 90, np.uint8)
+    whole = cv2.imencode(".jpg", image)[1].ravel()
+    opened = source(FakeDevice(frames=[image, whole[:200], whole]), fourcc=fourcc)
     opened.open()
-    with pytest.raises(BadFrameError, match="cannot be decoded; try another fourcc"):
+    assert np.abs(opened.read().image.astype(int) - 90).max() < 3
+    with pytest.raises(BadFrameError, match="/dev/video7: jpeg of 200 bytes cannot be decoded, must be a whole image"):
         opened.read()
-    with pytest.raises(RobotError, match="uint16"):
-        opened.read()
+    assert opened.read().image.shape == (48, 64, 3)
 
 
-def test_a_frame_is_bgr_and_stamped_at_the_grab() -> None:
+def test_an_image_of_16_bits_is_named_and_no_bad_frame() -> None:
+    opened = source(FakeDevice(frames=[np.zeros((48, 64), np.uint16)]), fourcc="Y16 ")
+    opened.open()
+    with pytest.raises(RobotError, match="uint16") as caught:
+        opened.read()
+    assert not isinstance(caught.value, BadFrameError)
+
+
+@pytest.mark.parametrize("fourcc", ["MJPG", "YUYV"])
+def test_a_frame_is_bgr_and_stamped_at_the_grab(fourcc: str) -> None:
     image = np.full((48, 64, 3), 9, np.uint8)
-    opened = source(FakeDevice(frames=[image]))
+    opened = source(FakeDevice(frames=[image]), fourcc=fourcc)
     opened.open()
     before_ns = time.monotonic_ns()
     frame = opened.read()
@@ -187,7 +206,7 @@ def test_a_real_video_is_read_by_the_same_code(tmp_path: Path) -> None:
         def get(self, key: int) -> float:
             return float(self._video.get(key))
 
-    opened = source(Video())
+    opened = source(Video(), fourcc="YUYV")
     opened.open()
     levels = [round(float(opened.read().image.mean())) for _ in range(3)]
     assert levels == pytest.approx([40, 120, 200], abs=3)
