@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,23 @@ def test_each_further_file_begins_with_what_is_latched(tmp_path: Path) -> None:
     log.close()
     assert texts(tmp_path / "bag" / "001.mcap") == [(MODE.topic, "POLICY", 2), (NEWS.topic, "b", 4)]
     assert log.counts == {MODE.topic: 2, NEWS.topic: 2}
+
+
+def test_the_qos_that_was_offered_is_in_each_file(tmp_path: Path) -> None:
+    offered = "- history: 3\n  depth: 0"
+    log = TopicLog(tmp_path / "bag", largest_bytes=1)
+    log.add(replace(MODE, offered=offered), cdr("READY"), 1)
+    log.add(NEWS, cdr("a"), 2)
+    log.flush()
+    log.close()
+    found = []
+    for name in ("000.mcap", "001.mcap"):
+        with (tmp_path / "bag" / name).open("rb") as stream:
+            summary = SeekingReader(stream).get_summary()
+        assert summary is not None
+        found.append({each.topic: each.metadata for each in summary.channels.values()})
+    said = {"offered_qos_profiles": offered}
+    assert found == [{MODE.topic: said, NEWS.topic: {}}, {MODE.topic: said}]
 
 
 def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:

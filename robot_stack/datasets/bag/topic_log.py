@@ -24,12 +24,14 @@ class Channel:
         kind: e.g. "sensor_msgs/msg/Image".
         definition: Of the type and all it contains, as in .msg files.
         latched: Its newest message opens each further file, whose reader would not know it otherwise.
+        offered: QoS of its publishers as rosbag2 writes it, and `ros2 bag play` offers it again; "" is its default.
     """
 
     topic: str
     kind: str
     definition: str
     latched: bool = False
+    offered: str = ""
 
 
 class TopicLog:
@@ -99,7 +101,8 @@ class TopicLog:
     def _write(self, channel: Channel, data: bytes, received_ns: int) -> None:
         if channel not in self._numbers:
             schema = self._writer.register_schema(channel.kind, "ros2msg", channel.definition.encode())
-            self._numbers[channel] = self._writer.register_channel(channel.topic, "cdr", schema)
+            metadata = {"offered_qos_profiles": channel.offered} if channel.offered else {}
+            self._numbers[channel] = self._writer.register_channel(channel.topic, "cdr", schema, metadata)
         self._writer.add_message(self._numbers[channel], log_time=received_ns, data=data, publish_time=received_ns)
 
     def _end(self) -> None:
