@@ -72,6 +72,8 @@ MANUAL, APERTURE_PRIORITY = 1, 3
 EXPOSURE_UNIT_S = 1e-4
 JPEG = frozenset({"MJPG", "JPEG"})
 """Formats that are decoded here: what OpenCV cannot decode it shows as the frame before, and says nothing."""
+STEP, STEP_SHARE = 2.0, 0.02
+"""A device rounds a control to a step of its own: by at most so much, or this share of the value."""
 OLDEST_NS = 1_000_000_000
 """A driver's stamp this much before the grab is of another clock."""
 Open = Callable[[str, int], Any]
@@ -134,7 +136,7 @@ class V4l2Source:
             self._capture = None
 
     def _set_format(self) -> None:
-        """Set format, size and rate in the order that drivers need, then check the size that the device really has."""
+        """Set format, size and rate in the order that drivers need, then check what the device really has."""
         config = self._config
         self._set("buffers", cv2.CAP_PROP_BUFFERSIZE, config.buffers)
         self._set("fourcc", cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*config.fourcc))
@@ -142,11 +144,16 @@ class V4l2Source:
         self._set("height_px", cv2.CAP_PROP_FRAME_HEIGHT, config.height_px)
         self._set("rate_hz", cv2.CAP_PROP_FPS, round(config.rate_hz))
         self._set("RGB conversion", cv2.CAP_PROP_CONVERT_RGB, 0 if config.fourcc in JPEG else 1)
-        size = tuple(round(self._capture.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
-        if size != (config.width_px, config.height_px):
+        width, height, fourcc = (
+            round(self._capture.get(key))
+            for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FOURCC)
+        )
+        has = f"{width}x{height} {fourcc.to_bytes(4, 'little').decode('ascii', 'replace')}"
+        asked = f"{config.width_px}x{config.height_px} {config.fourcc}"
+        if has != asked:
             raise RobotError(
-                f"device {self._path} delivers {size[0]}x{size[1]}, must be {config.width_px}x{config.height_px} as in "
-                "the camera's file; ask it for what it can do with `v4l2-ctl --list-formats-ext`"
+                f"device {self._path} delivers {has}, must be {asked} as in the camera's file; ask it for what it can "
+                "do with `v4l2-ctl --list-formats-ext`"
             )
 
     def _set_controls(self) -> None:
@@ -159,9 +166,10 @@ class V4l2Source:
             capture.set(cv2.CAP_PROP_AUTO_EXPOSURE, APERTURE_PRIORITY)
         else:
             self._set("exposure_s", cv2.CAP_PROP_AUTO_EXPOSURE, MANUAL)
-            self._set("exposure_s", cv2.CAP_PROP_EXPOSURE, max(1, round(config.exposure_s / EXPOSURE_UNIT_S)))
+            units = max(1, round(config.exposure_s / EXPOSURE_UNIT_S))
+            self._fix("exposure_s", cv2.CAP_PROP_EXPOSURE, units, EXPOSURE_UNIT_S)
         if config.gain is not None:
-            self._set("gain", cv2.CAP_PROP_GAIN, config.gain)
+            self._fix("gain", cv2.CAP_PROP_GAIN, config.gain)
         for name, value, automatic, fixed in (
             ("white_balance_k", config.white_balance_k, cv2.CAP_PROP_AUTO_WB, cv2.CAP_PROP_WB_TEMPERATURE),
             ("focus", config.focus, cv2.CAP_PROP_AUTOFOCUS, cv2.CAP_PROP_FOCUS),
@@ -170,7 +178,17 @@ class V4l2Source:
                 capture.set(automatic, 1)
             else:
                 self._set(name, automatic, 0)
-                self._set(name, fixed, value)
+                self._fix(name, fixed, value)
+
+    def _fix(self, name: str, key: int, value: float, unit: float = 1.0) -> None:
+        """Set a control, and check what the device made of it; OpenCV has -1 for one that cannot be read."""
+        self._set(name, key, value)
+        has = self._capture.get(key)
+        if has >= 0 and abs(has - value) > max(STEP, STEP_SHARE * value):
+            raise RobotError(
+                f"device {self._path} has {name} {has * unit:g}, must be {value * unit:g} as in the camera's file; "
+                "give it there a value that the device has, see `v4l2-ctl --list-ctrls`"
+            )
 
     def _set(self, name: str, key: int, value: float) -> None:
         if not self._capture.set(key, value):

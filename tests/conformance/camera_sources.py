@@ -172,7 +172,7 @@ class VideoDevice:
         return True
 
     def get(self, key: int) -> float:
-        return float(self._video.get(key))
+        return float(cv2.VideoWriter.fourcc(*"YUYV") if key == cv2.CAP_PROP_FOURCC else self._video.get(key))
 
     def grab(self) -> bool:
         self._due_s += 1 / RATE_HZ

@@ -18,19 +18,23 @@ HERE = Path(__file__).parent
 READ = """
 import json, sys
 from robot_stack.config.camera import V4l2CameraConfig
+from robot_stack.sensing.capture import BadFrameError
 from robot_stack.sensing.v4l2_source import V4l2Source
 from robot_stack.types.errors import RobotError
 
 asked = json.loads(sys.argv[1])
 source = V4l2Source(V4l2CameraConfig(**asked), find=lambda path, serial: path)
-source.open()
 seen = []
-while not seen or "delivers no frame" not in seen[-1]:
-    try:
-        image = source.read().image
-        seen.append([*image.shape, *image[[10, 240, 470]].mean((1, 2)).round().tolist()])
-    except RobotError as error:
-        seen.append(f"{type(error).__name__}: {error}")
+try:
+    source.open()
+    while True:
+        try:
+            image = source.read().image
+            seen.append([*image.shape, *image[[10, 240, 470]].mean((1, 2)).round().tolist()])
+        except BadFrameError as error:
+            seen.append(f"bad: {error}")
+except RobotError as error:
+    seen.append(str(error))
 print(json.dumps(seen))
 """
 Reads = Callable[..., list[list[int] | str]]
@@ -38,7 +42,7 @@ Reads = Callable[..., list[list[int] | str]]
 
 @pytest.fixture
 def reads(tmp_path: Path) -> Reads:
-    """What a source of its own process reads of a device with these frames, opened as the fields say."""
+    """What a source of its own process reads of a device with these frames, opened as the fields say, and its end."""
     if shutil.which("cc") is None or not Path("/usr/include/linux/videodev2.h").exists():
         pytest.skip("no C compiler with the kernel's headers: the device cannot be built")
     library, frames = tmp_path / "device.so", tmp_path / "frames"
@@ -56,9 +60,7 @@ def reads(tmp_path: Path) -> Reads:
         words = [sys.executable, "-c", READ, json.dumps(asked)]
         ended = subprocess.run(words, env=os.environ | fake, capture_output=True, text=True, timeout=120, check=False)
         assert ended.returncode == 0, ended.stderr
-        seen = json.loads(ended.stdout)
-        assert "delivers no frame" in seen[-1]
-        return list(seen[:-1])
+        return list(json.loads(ended.stdout))
 
     return read
 
@@ -73,10 +75,25 @@ def test_a_jpeg_that_is_not_whole_is_refused_and_not_shown_with_the_one_before(r
     good, other = jpeg(200), jpeg(120)
     whole = [480, 640, 3, 200, 200, 200]
     cut, headless = other[: len(other) // 2], other[400:]
-    seen = reads(good, cut, good, headless, good)
+    *seen, end = reads(good, cut, good, headless, good)
+    assert "delivers no frame" in end
     assert seen[::2] == [whole] * 3
     for bad, size in ((seen[1], len(cut)), (seen[3], len(headless))):
         assert bad == (
-            f"BadFrameError: device /dev/camera: jpeg of {size} bytes cannot be decoded, must be a whole image; check "
+            f"bad: device /dev/camera: jpeg of {size} bytes cannot be decoded, must be a whole image; check "
             "the link to it"
         )
+
+
+def test_a_pixel_format_that_the_device_does_not_have_is_refused(reads: Reads) -> None:
+    assert reads(jpeg(200), has="YUYV") == [
+        "device /dev/camera delivers 640x480 YUYV, must be 640x480 MJPG as in the camera's file; ask it for what it "
+        "can do with `v4l2-ctl --list-formats-ext`"
+    ]
+
+
+def test_a_control_out_of_the_devices_range_is_refused(reads: Reads) -> None:
+    assert reads(jpeg(200), gain=9000) == [
+        "device /dev/camera has gain 255, must be 9000 as in the camera's file; give it there a value that the "
+        "device has, see `v4l2-ctl --list-ctrls`"
+    ]

@@ -117,8 +117,37 @@ def test_a_setting_that_is_not_taken_is_named(key: int, name: str) -> None:
 def test_another_size_than_asked_for_is_refused_in_words() -> None:
     device = FakeDevice()
     device.values[cv2.CAP_PROP_FRAME_HEIGHT] = 36
-    with pytest.raises(RobotError, match="delivers 64x36, must be 64x48"):
+    with pytest.raises(RobotError, match="delivers 64x36 MJPG, must be 64x48 MJPG"):
         source(device).open()
+
+
+def test_another_pixel_format_than_asked_for_is_refused_though_the_device_took_it() -> None:
+    device = FakeDevice()
+    device.values[cv2.CAP_PROP_FOURCC] = cv2.VideoWriter.fourcc(*"YUYV")
+    with pytest.raises(RobotError, match="delivers 64x48 YUYV, must be 64x48 MJPG"):
+        source(device).open()
+
+
+@pytest.mark.parametrize(
+    ("key", "has", "said"),
+    [
+        (cv2.CAP_PROP_GAIN, 255, "has gain 255, must be 300 as"),
+        (cv2.CAP_PROP_EXPOSURE, 156, "has exposure_s 0.0156, must be 0.02 as"),
+        (cv2.CAP_PROP_WB_TEMPERATURE, 4000, "has white_balance_k 4000, must be 4500 as"),
+        (cv2.CAP_PROP_FOCUS, 3, "has focus 3, must be 0 as"),
+    ],
+)
+def test_a_control_that_the_device_clamps_is_refused_with_both_values(key: int, has: float, said: str) -> None:
+    device = FakeDevice()
+    device.values[key] = has
+    with pytest.raises(RobotError, match=said):
+        source(device, gain=300, exposure_s=0.02, white_balance_k=4500, focus=0).open()
+
+
+def test_a_control_rounded_to_a_step_of_the_device_or_one_that_cannot_be_read_is_taken() -> None:
+    device = FakeDevice()
+    device.values |= {cv2.CAP_PROP_WB_TEMPERATURE: 4550, cv2.CAP_PROP_FOCUS: 10, cv2.CAP_PROP_GAIN: -1}
+    source(device, gain=300, white_balance_k=4500, focus=12).open()
 
 
 def test_a_device_in_use_is_said_to_be() -> None:
@@ -204,7 +233,7 @@ def test_a_real_video_is_read_by_the_same_code(tmp_path: Path) -> None:
             self.grab, self.retrieve, self.release = self._video.grab, self._video.retrieve, self._video.release
 
         def get(self, key: int) -> float:
-            return float(self._video.get(key))
+            return super().get(key) if key == cv2.CAP_PROP_FOURCC else float(self._video.get(key))
 
     opened = source(Video(), fourcc="YUYV")
     opened.open()
