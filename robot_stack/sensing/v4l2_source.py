@@ -106,22 +106,30 @@ class V4l2Source:
     def open(self) -> None:
         """Find the device anew, since it may have another number after it was unplugged, and set it up."""
         self._path = self._find(self._config.device, self._config.serial)
-        self._capture = self._open_device(self._path, cv2.CAP_V4L2)
-        if not self._capture.isOpened():
-            raise RobotError(
-                f"device {self._path} cannot be opened, must be a free camera that this user may read; close other "
-                "programs that use it, and join the group `video`"
-            )
-        self._set_format()
-        self._set_controls()
+        try:
+            self._capture = self._open_device(self._path, cv2.CAP_V4L2)
+            if not self._capture.isOpened():
+                raise RobotError(
+                    f"device {self._path} cannot be opened, must be a free camera that this user may read; close other "
+                    "programs that use it, and join the group `video`"
+                )
+            self._set_format()
+            self._set_controls()
+        except cv2.error as error:
+            raise RobotError(f"device {self._path} cannot be set up, OpenCV said: {_line(error)}; replug it") from error
 
     def read(self) -> Frame:
         """Return the next frame, BGR, stamped by the driver where its clock is ours, else when it was grabbed."""
-        if not self._capture.grab():
-            raise RobotError(f"device {self._path} delivers no frame; replug it, on another port or a powered hub")
-        grabbed_ns = time.monotonic_ns()
-        stamp_ns = capture_stamp(self._capture.get(cv2.CAP_PROP_POS_MSEC), grabbed_ns)
-        _, image = self._capture.retrieve()
+        try:
+            if not self._capture.grab():
+                raise RobotError(f"device {self._path} delivers no frame; replug it, on another port or a powered hub")
+            grabbed_ns = time.monotonic_ns()
+            stamp_ns = capture_stamp(self._capture.get(cv2.CAP_PROP_POS_MSEC), grabbed_ns)
+            _, image = self._capture.retrieve()
+        except cv2.error as error:
+            raise BadFrameError(f"device {self._path}: OpenCV said of a frame: {_line(error)}") from error
+        if image is None:
+            raise BadFrameError(f"device {self._path} delivers a frame without bytes; try another port, cable or hub")
         jpeg = self._config.fourcc in JPEG
         try:
             image, encoding = decode(image.ravel(), "jpeg") if jpeg else as_decoded(image)
@@ -205,3 +213,7 @@ def capture_stamp(driver_ms: float, grabbed_ns: int) -> int:
     """
     driver_ns = round(driver_ms * 1e6)
     return driver_ns if 0 <= grabbed_ns - driver_ns < OLDEST_NS else grabbed_ns
+
+
+def _line(error: cv2.error) -> str:
+    return " ".join(str(error).split())

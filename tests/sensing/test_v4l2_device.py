@@ -85,6 +85,14 @@ def test_a_jpeg_that_is_not_whole_is_refused_and_not_shown_with_the_one_before(r
         )
 
 
+def test_a_buffer_without_bytes_is_one_bad_frame(reads: Reads) -> None:
+    good = [480, 640, 3, 200, 200, 200]
+    *seen, end = reads(jpeg(200), b"", jpeg(200))
+    assert "delivers no frame" in end
+    assert (seen[0], seen[2]) == (good, good)
+    assert seen[1] == "bad: device /dev/camera delivers a frame without bytes; try another port, cable or hub"
+
+
 def test_a_pixel_format_that_the_device_does_not_have_is_refused(reads: Reads) -> None:
     assert reads(jpeg(200), has="YUYV") == [
         "device /dev/camera delivers 640x480 YUYV, must be 640x480 MJPG as in the camera's file; ask it for what it "

@@ -174,6 +174,30 @@ def test_a_jpeg_that_cannot_be_decoded_is_a_bad_frame_and_the_next_is_read(fourc
     assert opened.read().image.shape == (48, 64, 3)
 
 
+@pytest.mark.parametrize("fails", ["grab", "get", "retrieve"])
+def test_an_error_of_opencv_is_of_that_frame_alone(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    device = FakeDevice(frames=[np.full((48, 64, 3), 90, np.uint8)])
+    opened = source(device)
+    opened.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(device, fails, failing)
+        with pytest.raises(BadFrameError, match="/dev/video7: OpenCV said of a frame: empty buffer in imdecode"):
+            opened.read()
+    assert opened.read().image.shape == (48, 64, 3)
+
+
+@pytest.mark.parametrize("fails", ["isOpened", "set", "get"])
+def test_an_error_of_opencv_at_the_opening_is_said(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    device = FakeDevice()
+    monkeypatch.setattr(device, fails, failing)
+    with pytest.raises(RobotError, match="video7 cannot be set up, OpenCV said: empty buffer in imdecode; replug it"):
+        source(device).open()
+
+
+def failing(*_: object) -> None:
+    raise cv2.error("empty buffer\nin imdecode\n")
+
+
 def test_an_image_of_16_bits_is_named_and_no_bad_frame() -> None:
     opened = source(FakeDevice(frames=[np.zeros((48, 64), np.uint16)]), fourcc="Y16 ")
     opened.open()
