@@ -32,7 +32,7 @@ class PoseFromTopic(Section):
 
 
 class PoseFromTf(Section):
-    """The pose of the TCP is looked up in TF; needs tf2_ros of a ROS installation."""
+    """The pose of the TCP is looked up in TF; needs tf2_ros_py of a ROS installation."""
 
     source: Literal["tf"]
     """From base_frame to tcp_frame."""

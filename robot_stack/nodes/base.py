@@ -131,8 +131,7 @@ class StackNode(ManagedNode):
 
     def publish_diagnostics(self) -> None:
         """Publish the node's diagnostics; called once a second, and at once on a change that matters."""
-        array = DiagnosticArray()
-        array.header.stamp = self.get_clock().now().to_msg()  # wall time: foreign tools compare it with theirs
+        array = DiagnosticArray(header=header_of(time.monotonic_ns()))  # wall time, whatever `use_sim_time` says
         array.status = [self._status(each) for each in (*self.diagnose(), self._cpu())]
         self._diagnostics.publish(array)
 

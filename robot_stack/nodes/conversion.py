@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped, TwistStamped, WrenchStamped
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState, Joy
 from std_msgs.msg import Header
 
@@ -166,6 +166,15 @@ def pose_to_msg(state: RobotState, frame: str) -> PoseStamped:
     point, turn = msg.pose.position, msg.pose.orientation
     point.x, point.y, point.z = (float(entry) for entry in state.T_base_tcp.position_m)
     turn.x, turn.y, turn.z, turn.w = (float(entry) for entry in state.T_base_tcp.quaternion_xyzw)
+    return msg
+
+
+def transform_to_msg(pose: Pose, header: Header, frame: str) -> TransformStamped:
+    """Return the pose of a frame in that of the header as a message of TF."""
+    msg = TransformStamped(header=header, child_frame_id=frame)
+    shift, turn = msg.transform.translation, msg.transform.rotation
+    shift.x, shift.y, shift.z = (float(entry) for entry in pose.position_m)
+    turn.x, turn.y, turn.z, turn.w = (float(entry) for entry in pose.quaternion_xyzw)
     return msg
 
 

@@ -49,6 +49,9 @@ LATCHED = QoSProfile(
 )
 """Offered and requested for what a late joiner must know."""
 
+FIXED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+"""Requested of static transforms, as tf2 does: a message of each publisher waits for a late joiner."""
+
 HEARTBEAT = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
     depth=1,

@@ -208,6 +208,11 @@ def captured(camera: str) -> str:
     return f"{camera}/captured/compressed"
 
 
+def optical_frame(camera: str) -> str:
+    """Return the TF frame of a camera: z forward, x right, y down."""
+    return f"{camera}_optical_frame"
+
+
 def camera_info(camera: str) -> str:
     """Return the topic that tells how a camera's image was projected."""
     return f"{camera}/camera_info"

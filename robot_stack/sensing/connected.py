@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from robot_stack.config.camera import V4l2CameraConfig
+from robot_stack.sensing.capture import MOST_BAD, BadFrameError, Frame
 from robot_stack.sensing.pixels import jpeg_of, to_rgb
 from robot_stack.sensing.v4l2_source import BY_ID, FIRST, Open, V4l2Source
 
@@ -71,11 +73,19 @@ def picture_of(config: V4l2CameraConfig, open_device: Open | None = None) -> byt
     try:
         source.open()
         for _ in range(SETTLE_FRAMES):
-            source.read()
-        frame = source.read()
+            _next(source)
+        frame = _next(source)
     finally:
         source.close()
     return jpeg_of(to_rgb(frame.image, frame.encoding))
+
+
+def _next(source: V4l2Source) -> Frame:
+    """Return the next frame that is good; as many bad ones in a row as in a run are passed over."""
+    for _ in range(MOST_BAD):
+        with suppress(BadFrameError):
+            return source.read()
+    return source.read()
 
 
 def _sorted(folder: Path) -> list[Path]:

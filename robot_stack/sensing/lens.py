@@ -188,12 +188,36 @@ def read_calibration(text: str, flip: str) -> Lens:
         model=model,
         distortion=distortion,
     )
-    return lens.turned() if flip == "rotate_180" else lens
+    sent = _sent(lens, said.get("roi"))
+    return sent.turned() if flip == "rotate_180" else sent
+
+
+def _sent(lens: Lens, part: object) -> Lens:
+    """Return the lens of the part of a sensor that a driver sends, by `roi` of its message; binning only resizes it.
+
+    Its `do_rectify` asks others to rectify that part; the image is none the less as the sensor saw it.
+    """
+    if not isinstance(part, dict):
+        return lens
+    left, top, width, height = (part.get(key, 0) for key in ROI)
+    for key, value in zip(ROI, (left, top, width, height), strict=True):
+        if not isinstance(value, int):
+            raise SpecError(f"roi.{key} is {value!r}, must be a number of pixels; copy the message whole")
+    if width == height == 0:
+        return lens
+    if min(left, top) < 0 or min(width, height) < 1 or left + width > lens.width_px or top + height > lens.height_px:
+        raise SpecError(
+            f"roi is {width}x{height} at {left}, {top}, must lie within {lens.width_px}x{lens.height_px}; correct the "
+            "driver"
+        )
+    return lens.cropped(Roi(top=top, left=left, height=height, width=width))
 
 
 FILE = ("image_width", "image_height", "camera_matrix", "distortion_coefficients")
 MESSAGE = ("width", "height", "k", "d")
 """Keys of a calibration's file, and of a message."""
+ROI = ("x_offset", "y_offset", "width", "height")
+"""Keys of the part of a sensor that a message is of, in pixels of the whole; no width and height is all of it."""
 
 
 def _coefficients(model: str, numbers: tuple[float, ...], key: str) -> tuple[str, tuple[float, ...]]:

@@ -15,7 +15,7 @@ import cv2
 
 from robot_stack.config.camera import V4l2CameraConfig
 from robot_stack.sensing.capture import BadFrameError, Frame
-from robot_stack.sensing.pixels import as_decoded
+from robot_stack.sensing.pixels import as_decoded, decode
 from robot_stack.types.errors import RobotError, SpecError
 
 BY_ID = Path("/dev/v4l/by-id")
@@ -70,6 +70,10 @@ def _links(by_id: Path) -> Iterator[tuple[str, Path]]:
 MANUAL, APERTURE_PRIORITY = 1, 3
 """V4L2_EXPOSURE_MANUAL, and the automatic of USB cameras."""
 EXPOSURE_UNIT_S = 1e-4
+JPEG = frozenset({"MJPG", "JPEG"})
+"""Formats that are decoded here: what OpenCV cannot decode it shows as the frame before, and says nothing."""
+STEP, STEP_SHARE = 2.0, 0.02
+"""A device rounds a control to a step of its own: by at most so much, or this share of the value."""
 OLDEST_NS = 1_000_000_000
 """A driver's stamp this much before the grab is of another clock."""
 Open = Callable[[str, int], Any]
@@ -102,28 +106,35 @@ class V4l2Source:
     def open(self) -> None:
         """Find the device anew, since it may have another number after it was unplugged, and set it up."""
         self._path = self._find(self._config.device, self._config.serial)
-        self._capture = self._open_device(self._path, cv2.CAP_V4L2)
-        if not self._capture.isOpened():
-            raise RobotError(
-                f"device {self._path} cannot be opened, must be a free camera that this user may read; close other "
-                "programs that use it, and join the group `video`"
-            )
-        self._set_format()
-        self._set_controls()
+        try:
+            self._capture = self._open_device(self._path, cv2.CAP_V4L2)
+            if not self._capture.isOpened():
+                raise RobotError(
+                    f"device {self._path} cannot be opened, must be a free camera that this user may read; close other "
+                    "programs that use it, and join the group `video`"
+                )
+            self._set_format()
+            self._set_controls()
+        except cv2.error as error:
+            raise RobotError(f"device {self._path} cannot be set up, OpenCV said: {_line(error)}; replug it") from error
 
     def read(self) -> Frame:
         """Return the next frame, BGR, stamped by the driver where its clock is ours, else when it was grabbed."""
-        if not self._capture.grab():
-            raise RobotError(f"device {self._path} delivers no frame; replug it, on another port or a powered hub")
-        grabbed_ns = time.monotonic_ns()
-        stamp_ns = capture_stamp(self._capture.get(cv2.CAP_PROP_POS_MSEC), grabbed_ns)
-        good, image = self._capture.retrieve()
-        if not good:
-            raise BadFrameError(f"device {self._path} delivers a frame that cannot be decoded; try another fourcc")
         try:
-            image, encoding = as_decoded(image)
+            if not self._capture.grab():
+                raise RobotError(f"device {self._path} delivers no frame; replug it, on another port or a powered hub")
+            grabbed_ns = time.monotonic_ns()
+            stamp_ns = capture_stamp(self._capture.get(cv2.CAP_PROP_POS_MSEC), grabbed_ns)
+            _, image = self._capture.retrieve()
+        except cv2.error as error:
+            raise BadFrameError(f"device {self._path}: OpenCV said of a frame: {_line(error)}") from error
+        if image is None:
+            raise BadFrameError(f"device {self._path} delivers a frame without bytes; try another port, cable or hub")
+        jpeg = self._config.fourcc in JPEG
+        try:
+            image, encoding = decode(image.ravel(), "jpeg") if jpeg else as_decoded(image)
         except SpecError as error:
-            raise RobotError(f"device {self._path}: {error}") from error
+            raise (BadFrameError if jpeg else RobotError)(f"device {self._path}: {error}") from error
         return Frame(image=image, encoding=encoding, stamp_ns=stamp_ns)
 
     def close(self) -> None:
@@ -133,19 +144,24 @@ class V4l2Source:
             self._capture = None
 
     def _set_format(self) -> None:
-        """Set format, size and rate in the order that drivers need, then check the size that the device really has."""
+        """Set format, size and rate in the order that drivers need, then check what the device really has."""
         config = self._config
         self._set("buffers", cv2.CAP_PROP_BUFFERSIZE, config.buffers)
         self._set("fourcc", cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*config.fourcc))
         self._set("width_px", cv2.CAP_PROP_FRAME_WIDTH, config.width_px)
         self._set("height_px", cv2.CAP_PROP_FRAME_HEIGHT, config.height_px)
         self._set("rate_hz", cv2.CAP_PROP_FPS, round(config.rate_hz))
-        self._set("RGB conversion", cv2.CAP_PROP_CONVERT_RGB, 1)
-        size = tuple(round(self._capture.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
-        if size != (config.width_px, config.height_px):
+        self._set("RGB conversion", cv2.CAP_PROP_CONVERT_RGB, 0 if config.fourcc in JPEG else 1)
+        width, height, fourcc = (
+            round(self._capture.get(key))
+            for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FOURCC)
+        )
+        has = f"{width}x{height} {fourcc.to_bytes(4, 'little').decode('ascii', 'replace')}"
+        asked = f"{config.width_px}x{config.height_px} {config.fourcc}"
+        if has != asked:
             raise RobotError(
-                f"device {self._path} delivers {size[0]}x{size[1]}, must be {config.width_px}x{config.height_px} as in "
-                "the camera's file; ask it for what it can do with `v4l2-ctl --list-formats-ext`"
+                f"device {self._path} delivers {has}, must be {asked} as in the camera's file; ask it for what it can "
+                "do with `v4l2-ctl --list-formats-ext`"
             )
 
     def _set_controls(self) -> None:
@@ -158,9 +174,10 @@ class V4l2Source:
             capture.set(cv2.CAP_PROP_AUTO_EXPOSURE, APERTURE_PRIORITY)
         else:
             self._set("exposure_s", cv2.CAP_PROP_AUTO_EXPOSURE, MANUAL)
-            self._set("exposure_s", cv2.CAP_PROP_EXPOSURE, max(1, round(config.exposure_s / EXPOSURE_UNIT_S)))
+            units = max(1, round(config.exposure_s / EXPOSURE_UNIT_S))
+            self._fix("exposure_s", cv2.CAP_PROP_EXPOSURE, units, EXPOSURE_UNIT_S)
         if config.gain is not None:
-            self._set("gain", cv2.CAP_PROP_GAIN, config.gain)
+            self._fix("gain", cv2.CAP_PROP_GAIN, config.gain)
         for name, value, automatic, fixed in (
             ("white_balance_k", config.white_balance_k, cv2.CAP_PROP_AUTO_WB, cv2.CAP_PROP_WB_TEMPERATURE),
             ("focus", config.focus, cv2.CAP_PROP_AUTOFOCUS, cv2.CAP_PROP_FOCUS),
@@ -169,7 +186,17 @@ class V4l2Source:
                 capture.set(automatic, 1)
             else:
                 self._set(name, automatic, 0)
-                self._set(name, fixed, value)
+                self._fix(name, fixed, value)
+
+    def _fix(self, name: str, key: int, value: float, unit: float = 1.0) -> None:
+        """Set a control, and check what the device made of it; OpenCV has -1 for one that cannot be read."""
+        self._set(name, key, value)
+        has = self._capture.get(key)
+        if has >= 0 and abs(has - value) > max(STEP, STEP_SHARE * value):
+            raise RobotError(
+                f"device {self._path} has {name} {has * unit:g}, must be {value * unit:g} as in the camera's file; "
+                "give it there a value that the device has, see `v4l2-ctl --list-ctrls`"
+            )
 
     def _set(self, name: str, key: int, value: float) -> None:
         if not self._capture.set(key, value):
@@ -186,3 +213,7 @@ def capture_stamp(driver_ms: float, grabbed_ns: int) -> int:
     """
     driver_ns = round(driver_ms * 1e6)
     return driver_ns if 0 <= grabbed_ns - driver_ns < OLDEST_NS else grabbed_ns
+
+
+def _line(error: cv2.error) -> str:
+    return " ".join(str(error).split())

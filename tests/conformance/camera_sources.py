@@ -172,7 +172,7 @@ class VideoDevice:
         return True
 
     def get(self, key: int) -> float:
-        return float(self._video.get(key))
+        return float(cv2.VideoWriter.fourcc(*"YUYV") if key == cv2.CAP_PROP_FOURCC else self._video.get(key))
 
     def grab(self) -> bool:
         self._due_s += 1 / RATE_HZ
@@ -199,7 +199,7 @@ class UsbCamera:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.lost = False
-        self.config = configured("v4l2", serial="A1", fourcc="MJPG")
+        self.config = configured("v4l2", serial="A1", fourcc="YUYV")
         self.expected = [reference(image) for image in write_video(folder / "usb.mp4")]
         open_device = lambda path, backend: VideoDevice(folder / "usb.mp4", self)  # noqa: E731 (bound to this camera)
         source = partial(V4l2Source, find=lambda device, serial: "/dev/video7", open_device=open_device)

@@ -71,6 +71,25 @@ def test_policy_timeout_is_exact(silent_ms: int, mode: Mode):
     assert ("policy silent for 151 ms (limit 150)" in str(decision.reason)) == (mode is Mode.HOLD)
 
 
+def test_a_policy_that_never_sends_all_parts_is_told_which_is_missing():
+    rig = Rig().armed()
+    for _ in range(101):
+        rig.filter.offer_incomplete(["arm/policy/gripper"], rig.now_ns)
+        (decision,) = rig.run(0.01)
+    assert decision.mode is Mode.HOLD
+    assert decision.reason.kind is RefusalKind.POLICY_SILENT
+    assert "policy sent nothing whole for 10" in str(decision.reason)
+    assert "(limit 1000): arm/policy/gripper is missing or has another stamp; send all" in str(decision.reason)
+    assert rig.filter.counters["incomplete_policy"] == 101
+
+
+def test_a_policy_that_has_died_is_not_said_to_be_incomplete():
+    rig = driving()
+    rig.filter.offer_incomplete(["arm/policy/gripper"], rig.now_ns)
+    rig.policy = None
+    assert "policy silent for" in str(rig.run(0.3)[-1].reason)
+
+
 @pytest.mark.parametrize(("age_ms", "mode"), [(100, Mode.POLICY), (101, Mode.HOLD)])
 def test_state_timeout_is_exact(age_ms: int, mode: Mode):
     rig = driving()

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,21 @@ pytest.importorskip("mcap_ros2", reason="mcap-ros2-support is not installed: pip
 from mcap.exceptions import EndOfFile
 from mcap.reader import NonSeekingReader, SeekingReader
 from mcap_ros2.decoder import DecoderFactory
+from mcap_ros2.writer import Writer
 
 from robot_stack.datasets.bag.topic_log import Channel, TopicLog
 
 MODE = Channel(topic="/sim/safety/mode", kind=STRING, definition=DEFINITIONS[STRING], latched=True)
+STATIC = Channel(
+    topic="/tf_static",
+    kind="tf2_msgs/msg/TFMessage",
+    definition=(
+        f"geometry_msgs/TransformStamped[] transforms\n{'=' * 80}\nMSG: geometry_msgs/TransformStamped\n"
+        "string child_frame_id\nfloat64 x\n"
+    ),
+    latched=True,
+)
+"""With fewer fields than the real one."""
 NEWS = Channel(topic="/sim/news", kind=STRING, definition=DEFINITIONS[STRING])
 
 
@@ -30,6 +43,17 @@ def cdr(text: str) -> bytes:
     """A std_msgs/String as it is on the wire."""
     raw = text.encode() + b"\0"
     return b"\x00\x01\x00\x00" + len(raw).to_bytes(4, "little") + raw
+
+
+def transforms(**x: float) -> bytes:
+    """A message of transforms: child frame -> its place."""
+    stream = BytesIO()
+    writer = Writer(stream)
+    schema = writer.register_msgdef(STATIC.kind, STATIC.definition)
+    placed = [{"child_frame_id": name, "x": at} for name, at in x.items()]
+    writer.write_message(STATIC.topic, schema, {"transforms": placed})
+    writer.finish()
+    return next(message.data for _, _, message in SeekingReader(BytesIO(stream.getvalue())).iter_messages())
 
 
 def texts(path: Path, *, whole: bool = True) -> list[tuple[str, str, int]]:
@@ -68,6 +92,39 @@ def test_each_further_file_begins_with_what_is_latched(tmp_path: Path) -> None:
     log.close()
     assert texts(tmp_path / "bag" / "001.mcap") == [(MODE.topic, "POLICY", 2), (NEWS.topic, "b", 4)]
     assert log.counts == {MODE.topic: 2, NEWS.topic: 2}
+
+
+def test_each_further_file_begins_with_the_newest_place_of_every_frame(tmp_path: Path) -> None:
+    """As for who subscribes late, of each publisher of transforms; one may send all of its own with each new one."""
+    log = TopicLog(tmp_path / "bag", largest_bytes=1)
+    sent = [
+        transforms(flange=1.0, tcp=1.0), transforms(wrist_camera=2.0), transforms(wrist_camera=2.5, front_camera=3.0),
+        transforms(tcp=4.0), transforms(), transforms(flange=9.0)[:-4],
+    ]  # fmt: skip
+    for number, data in enumerate(sent):
+        log.add(STATIC, data, number)
+    log.flush()
+    log.close()
+    with (tmp_path / "bag" / "001.mcap").open("rb") as stream:
+        opening = [message.log_time for _, _, message in SeekingReader(stream).iter_messages()]
+    assert opening == [0, 2, 3, 5]
+
+
+def test_the_qos_that_was_offered_is_in_each_file(tmp_path: Path) -> None:
+    offered = "- history: 3\n  depth: 0"
+    log = TopicLog(tmp_path / "bag", largest_bytes=1)
+    log.add(replace(MODE, offered=offered), cdr("READY"), 1)
+    log.add(NEWS, cdr("a"), 2)
+    log.flush()
+    log.close()
+    found = []
+    for name in ("000.mcap", "001.mcap"):
+        with (tmp_path / "bag" / name).open("rb") as stream:
+            summary = SeekingReader(stream).get_summary()
+        assert summary is not None
+        found.append({each.topic: each.metadata for each in summary.channels.values()})
+    said = {"offered_qos_profiles": offered}
+    assert found == [{MODE.topic: said, NEWS.topic: {}}, {MODE.topic: said}]
 
 
 def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def test_package_xml_names_every_package_of_ros_that_is_imported():
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
             imported |= {name.partition(".")[0] for name in names}
+    imported = {"tf2_ros_py" if name == "tf2_ros" else name for name in imported}  # package tf2_ros is of C++ alone
     of_ros = {name for name in imported if re.search(r"_(msgs|srvs|interfaces)$", name) or name.startswith("tf2")}
     of_ros |= imported & {"rclpy", "launch", "launch_ros", "ament_index_python", "cv_bridge", "message_filters"}
     named = [each.text for each in ElementTree.parse(ROOT / "package.xml").iter("exec_depend")]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel
@@ -17,6 +19,7 @@ from rclpy.parameter import Parameter  # noqa: E402
 
 from robot_stack.control.safety.limits import TIGHTENABLE  # noqa: E402
 from robot_stack.nodes.base import StackNode  # noqa: E402
+from robot_stack.nodes.conversion import ros_ns_of  # noqa: E402
 from robot_stack.nodes.parameters import Setting, robot_parts, settings_of  # noqa: E402
 from robot_stack.nodes.safety.limit_parameters import LimitParameters  # noqa: E402
 from robot_stack.types.errors import ConfigError  # noqa: E402
@@ -130,6 +133,16 @@ def test_the_clock_of_a_node_is_not_taken_away_while_it_runs(started) -> None:
     result = node.set_parameters_atomically([Parameter("use_sim_time", value=True)])
     assert "use_sim_time is read-only" in result.reason
     assert node.get_parameter("use_sim_time").value is False
+
+
+@pytest.mark.parametrize("words", [(), ("-p", "use_sim_time:=true")], ids=["wall", "simulated"])
+def test_diagnostics_are_stamped_by_the_wall_clock_as_all_topics_of_the_cell_are(
+    words: tuple[str, ...], started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, said = started(*words), []
+    monkeypatch.setattr(node, "_diagnostics", SimpleNamespace(publish=said.append))
+    node.publish_diagnostics()
+    assert abs(ros_ns_of(said[0].header) - time.time_ns()) < 1e9
 
 
 @pytest.mark.parametrize("value", ["10.0", "10", "nan", "fast", "1000.0"])

@@ -6,15 +6,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from geometry_msgs.msg import TwistStamped
 
+from robot_stack.config.resolve import load_run
 from robot_stack.control.safety.output_watchdog import OutputWatchdog
+from robot_stack.nodes.conversion import header_of, vector_to_msg
 from robot_stack.nodes.diagnostics import Due, RateMeter
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase, ResetRequest
-from robot_stack.nodes.safety.wires import StampJoin
+from robot_stack.nodes.safety.wires import PolicyCommands, StampJoin
 from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
 from robot_stack.sensing.framing import Framing
 from robot_stack.sensing.pixels import jpeg_of
-from robot_stack.types.command import Mode
+from robot_stack.types.command import Command, Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_operator
@@ -33,6 +36,46 @@ def test_only_parts_of_one_stamp_are_joined():
 
 def test_a_part_that_stands_alone_is_complete_at_once():
     assert StampJoin[str](["motion"]).add("motion", 5, "a") == {"motion": "a"}
+
+
+class Offered:
+    """A filter that keeps what it is offered."""
+
+    def __init__(self) -> None:
+        self.whole: list[int] = []
+        self.missing: list[list[str]] = []
+
+    def offer(self, commands: list[Command], now_ns: int) -> None:
+        self.whole.append(len(commands))
+
+    def offer_incomplete(self, missing: list[str], now_ns: int) -> None:
+        self.missing.append(missing)
+
+
+def test_of_a_policys_commands_without_a_gripper_the_filter_hears_what_is_missing() -> None:
+    there = Offered()
+    policy = PolicyCommands(load_run("pick_insert").arms.values(), there)
+
+    def move(stamp_ns: int) -> None:
+        policy.take("fr3", TwistStamped(header=header_of(stamp_ns, "tcp")))
+
+    move(1 * MS)
+    policy.take_gripper("fr3", vector_to_msg(np.array([0.5]), 1 * MS))
+    move(2 * MS)
+    assert (there.whole, there.missing) == ([1], []), "the gripper may be on its way"
+    move(3 * MS)
+    assert there.missing == [["fr3/policy/gripper"]]
+    policy.take_gripper("fr3", vector_to_msg(np.array([0.5]), 3 * MS))
+    assert (there.whole, there.missing) == ([1, 1], [["fr3/policy/gripper"]])
+
+
+def test_of_arms_with_unequal_stamps_the_filter_hears_it() -> None:
+    there = Offered()
+    policy = PolicyCommands(load_run("two_arm_insert").arms.values(), there)
+    for stamp_ns in (1 * MS, 2 * MS):
+        for arm, late_ns in (("left", 0), ("right", 1)):
+            policy.take(arm, TwistStamped(header=header_of(stamp_ns + late_ns, "tcp")))
+    assert (there.whole, there.missing) == ([], [["right/policy/cmd"], ["left/policy/cmd"]])
 
 
 def test_due_follows_the_rate_under_jitter_and_never_bursts():

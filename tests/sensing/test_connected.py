@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
+from robot_stack.sensing.capture import MOST_BAD
 from robot_stack.sensing.connected import SETTLE_FRAMES, connected_cameras, picture_of
 from robot_stack.sensing.v4l2_source import find_device
 from robot_stack.types.errors import RobotError
@@ -63,6 +64,15 @@ def test_a_picture_is_the_first_frame_after_exposure_has_settled() -> None:
     assert seen.shape == (48, 64, 3)
     assert np.abs(seen.astype(int).mean((0, 1)) - [200, 0, 0]).max() < 12
     assert device.released
+
+
+def test_a_picture_is_taken_though_some_frames_are_bad() -> None:
+    image = np.full((48, 64, 3), 90, np.uint8)
+    cut = np.frombuffer(b"\xff\xd8 cut", np.uint8)
+    device = FakeDevice(frames=[cut] * MOST_BAD + [image] * SETTLE_FRAMES + [cut, image])
+    assert picture_of(config(device="/dev/null", serial=None), lambda path, backend: device)
+    with pytest.raises(RobotError, match="cannot be decoded"):
+        picture_of(config(device="/dev/null", serial=None), lambda *_: FakeDevice(frames=[cut] * (MOST_BAD + 1)))
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,62 @@ def test_a_message_that_was_echoed_is_a_calibration_too() -> None:
     assert lens.centre_px == (400.5, 400.5)
 
 
+def echoed(roi: str, binning: int = 1) -> str:
+    """A message of a sensor of 1280x1024, of which a driver may send a part, binned or not."""
+    k = [1000.0, 0.0, 640.0, 0.0, 1000.0, 512.0, 0.0, 0.0, 1.0]
+    return (
+        f"height: 1024\nwidth: 1280\ndistortion_model: plumb_bob\nd: {[0.0] * 5}\nk: {k}\n"
+        f"binning_x: {binning}\nbinning_y: {binning}\nroi: {{{roi}}}\n"
+    )
+
+
+PART = "x_offset: 320, y_offset: 128, height: 512, width: 640, do_rectify: true"
+
+
+@pytest.mark.parametrize(
+    ("flip", "binning", "focal_px", "centre_px"),
+    [
+        ("none", 1, 1000.0, (320.0, 384.0)),
+        ("rotate_180", 1, 1000.0, (319.0, 127.0)),
+        ("none", 2, 500.0, (159.75, 191.75)),
+    ],
+)
+def test_of_a_camera_that_crops_in_the_sensor_the_lens_is_that_of_what_it_sends(
+    flip: str, binning: int, focal_px: float, centre_px: tuple[float, float]
+) -> None:
+    lens, size = read_calibration(echoed(PART, binning), flip), (512 // binning, 640 // binning)
+    sent = lens.framed(
+        Framing(height_px=size[0], width_px=size[1], flip=flip, policy_height_px=size[0], policy_width_px=size[1])
+    )
+    assert (sent.focal_px, sent.centre_px) == ((focal_px, focal_px), centre_px)
+
+
+@pytest.mark.parametrize(
+    "roi",
+    [
+        "x_offset: 0, y_offset: 0, height: 0, width: 0, do_rectify: false",
+        "x_offset: 0, y_offset: 0, height: 1024, width: 1280, do_rectify: false",
+    ],
+)
+def test_a_message_without_a_part_is_of_the_whole_sensor(roi: str) -> None:
+    lens = read_calibration(echoed(roi), "none")
+    assert (lens.width_px, lens.height_px, lens.centre_px) == (1280, 1024, (640.0, 512.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("x_offset: 320", "x_offset: 641"), "roi is 640x512 at 641, 128, must lie within 1280x1024"),
+        (("x_offset: 320", "x_offset: -1"), "roi is 640x512 at -1, 128, must lie within"),
+        (("height: 512", "height: 0"), "roi is 640x0 at 320, 128, must lie within"),
+        (("width: 640", "width: wide"), "roi.width is 'wide', must be a number of pixels"),
+    ],
+)
+def test_a_part_that_cannot_be_is_refused(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        read_calibration(echoed(PART.replace(*change)), "none")
+
+
 @pytest.mark.parametrize("flip", ["none", "rotate_180"])
 @pytest.mark.parametrize(
     "roi", [None, Roi(top=40, left=120, height=400, width=400), Roi(top=0, left=16, height=480, width=600)]

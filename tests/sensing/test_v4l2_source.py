@@ -28,12 +28,16 @@ def config(**more: Any) -> V4l2CameraConfig:
 
 
 class FakeDevice:
-    """A `cv2.VideoCapture` of its own; `refused` are the properties it does not take."""
+    """A `cv2.VideoCapture` of its own; `refused` are the properties it does not take.
+
+    Frames are images, or JPEG files that cannot be decoded, uint8, shape (N,), of which OpenCV converting says nothing.
+    """
 
     def __init__(self, *, opened: bool = True, frames: list[np.ndarray] | None = None, refused: tuple[int, ...] = ()):
         self._opened, self._frames, self._refused = opened, list(frames or []), refused
         self.set_to: list[tuple[int, float]] = []
         self.values: dict[int, float] = {}
+        self._shown = np.zeros((48, 64, 3), np.uint8)
         self.released = False
 
     def isOpened(self) -> bool:
@@ -52,9 +56,12 @@ class FakeDevice:
     def grab(self) -> bool:
         return bool(self._frames)
 
-    def retrieve(self) -> tuple[bool, np.ndarray | None]:
+    def retrieve(self) -> tuple[bool, np.ndarray]:
         frame = self._frames.pop(0)
-        return frame is not None, frame
+        if not self.values[cv2.CAP_PROP_CONVERT_RGB]:
+            return True, (frame if frame.ndim == 1 else cv2.imencode(".jpg", frame)[1]).reshape(1, -1)
+        self._shown = frame if frame.ndim > 1 else self._shown
+        return True, self._shown
 
     def release(self) -> None:
         self.released = True
@@ -110,8 +117,37 @@ def test_a_setting_that_is_not_taken_is_named(key: int, name: str) -> None:
 def test_another_size_than_asked_for_is_refused_in_words() -> None:
     device = FakeDevice()
     device.values[cv2.CAP_PROP_FRAME_HEIGHT] = 36
-    with pytest.raises(RobotError, match="delivers 64x36, must be 64x48"):
+    with pytest.raises(RobotError, match="delivers 64x36 MJPG, must be 64x48 MJPG"):
         source(device).open()
+
+
+def test_another_pixel_format_than_asked_for_is_refused_though_the_device_took_it() -> None:
+    device = FakeDevice()
+    device.values[cv2.CAP_PROP_FOURCC] = cv2.VideoWriter.fourcc(*"YUYV")
+    with pytest.raises(RobotError, match="delivers 64x48 YUYV, must be 64x48 MJPG"):
+        source(device).open()
+
+
+@pytest.mark.parametrize(
+    ("key", "has", "said"),
+    [
+        (cv2.CAP_PROP_GAIN, 255, "has gain 255, must be 300 as"),
+        (cv2.CAP_PROP_EXPOSURE, 156, "has exposure_s 0.0156, must be 0.02 as"),
+        (cv2.CAP_PROP_WB_TEMPERATURE, 4000, "has white_balance_k 4000, must be 4500 as"),
+        (cv2.CAP_PROP_FOCUS, 3, "has focus 3, must be 0 as"),
+    ],
+)
+def test_a_control_that_the_device_clamps_is_refused_with_both_values(key: int, has: float, said: str) -> None:
+    device = FakeDevice()
+    device.values[key] = has
+    with pytest.raises(RobotError, match=said):
+        source(device, gain=300, exposure_s=0.02, white_balance_k=4500, focus=0).open()
+
+
+def test_a_control_rounded_to_a_step_of_the_device_or_one_that_cannot_be_read_is_taken() -> None:
+    device = FakeDevice()
+    device.values |= {cv2.CAP_PROP_WB_TEMPERATURE: 4550, cv2.CAP_PROP_FOCUS: 10, cv2.CAP_PROP_GAIN: -1}
+    source(device, gain=300, white_balance_k=4500, focus=12).open()
 
 
 def test_a_device_in_use_is_said_to_be() -> None:
@@ -126,18 +162,54 @@ def test_an_unplugged_device_is_said_to_deliver_nothing() -> None:
         opened.read()
 
 
-def test_a_frame_that_cannot_be_decoded_or_has_16_bits_is_named() -> None:
-    opened = source(FakeDevice(frames=[None, np.zeros((48, 64), np.uint16)]))  # type: ignore[list-item]
+@pytest.mark.parametrize("fourcc", ["MJPG", "JPEG"])
+def test_a_jpeg_that_cannot_be_decoded_is_a_bad_frame_and_the_next_is_read(fourcc: str) -> None:
+    image = np.full((48, 64, 3), 90, np.uint8)
+    whole = cv2.imencode(".jpg", image)[1].ravel()
+    opened = source(FakeDevice(frames=[image, whole[:200], whole]), fourcc=fourcc)
     opened.open()
-    with pytest.raises(BadFrameError, match="cannot be decoded; try another fourcc"):
+    assert np.abs(opened.read().image.astype(int) - 90).max() < 3
+    with pytest.raises(BadFrameError, match="/dev/video7: jpeg of 200 bytes cannot be decoded, must be a whole image"):
         opened.read()
-    with pytest.raises(RobotError, match="uint16"):
-        opened.read()
+    assert opened.read().image.shape == (48, 64, 3)
 
 
-def test_a_frame_is_bgr_and_stamped_at_the_grab() -> None:
+@pytest.mark.parametrize("fails", ["grab", "get", "retrieve"])
+def test_an_error_of_opencv_is_of_that_frame_alone(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    device = FakeDevice(frames=[np.full((48, 64, 3), 90, np.uint8)])
+    opened = source(device)
+    opened.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(device, fails, failing)
+        with pytest.raises(BadFrameError, match="/dev/video7: OpenCV said of a frame: empty buffer in imdecode"):
+            opened.read()
+    assert opened.read().image.shape == (48, 64, 3)
+
+
+@pytest.mark.parametrize("fails", ["isOpened", "set", "get"])
+def test_an_error_of_opencv_at_the_opening_is_said(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    device = FakeDevice()
+    monkeypatch.setattr(device, fails, failing)
+    with pytest.raises(RobotError, match="video7 cannot be set up, OpenCV said: empty buffer in imdecode; replug it"):
+        source(device).open()
+
+
+def failing(*_: object) -> None:
+    raise cv2.error("empty buffer\nin imdecode\n")
+
+
+def test_an_image_of_16_bits_is_named_and_no_bad_frame() -> None:
+    opened = source(FakeDevice(frames=[np.zeros((48, 64), np.uint16)]), fourcc="Y16 ")
+    opened.open()
+    with pytest.raises(RobotError, match="uint16") as caught:
+        opened.read()
+    assert not isinstance(caught.value, BadFrameError)
+
+
+@pytest.mark.parametrize("fourcc", ["MJPG", "YUYV"])
+def test_a_frame_is_bgr_and_stamped_at_the_grab(fourcc: str) -> None:
     image = np.full((48, 64, 3), 9, np.uint8)
-    opened = source(FakeDevice(frames=[image]))
+    opened = source(FakeDevice(frames=[image]), fourcc=fourcc)
     opened.open()
     before_ns = time.monotonic_ns()
     frame = opened.read()
@@ -185,9 +257,9 @@ def test_a_real_video_is_read_by_the_same_code(tmp_path: Path) -> None:
             self.grab, self.retrieve, self.release = self._video.grab, self._video.retrieve, self._video.release
 
         def get(self, key: int) -> float:
-            return float(self._video.get(key))
+            return super().get(key) if key == cv2.CAP_PROP_FOURCC else float(self._video.get(key))
 
-    opened = source(Video())
+    opened = source(Video(), fourcc="YUYV")
     opened.open()
     levels = [round(float(opened.read().image.mean())) for _ in range(3)]
     assert levels == pytest.approx([40, 120, 200], abs=3)

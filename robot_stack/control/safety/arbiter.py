@@ -11,7 +11,7 @@ A demo episode (no policy expected) is HUMAN from start to end: released, the ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +61,7 @@ class Arbiter:
         self._timing = timing
         self._hands = dict(hands)
         self._policy: Mapping[str, Command] | None = None
+        self._missing: tuple[str, int] = ("", 0)
         self._running = False
         self._policy_expected = True
         self._waiting_for_policy = False
@@ -73,6 +74,10 @@ class Arbiter:
     def take_policy(self, commands: Mapping[str, Command]) -> None:
         """Take the policy's newest checked commands, one for each arm, of one stamp."""
         self._policy = commands
+
+    def miss_policy(self, parts: Sequence[str], now_ns: int) -> None:
+        """Take in which parts of the policy's commands are missing; it is silent as long as they are."""
+        self._missing = (", ".join(parts), now_ns)
 
     def take_teleop(self, arm: str, sample: TeleopSample) -> None:
         """Take the newest checked teleop sample of an arm."""
@@ -235,6 +240,12 @@ class Arbiter:
             silent_s, limit_s = (now_ns - self._policy_ns) / 1e9, self._timing.policy_s
         if silent_s > limit_s:
             text = f"policy silent for {silent_s * 1e3:.0f} ms (limit {limit_s * 1e3:.0f}); check the actor, resume"
+            missing, at_ns = self._missing
+            if missing and now_ns - at_ns <= self._timing.policy_s * 1e9:
+                text = (
+                    f"policy sent nothing whole for {silent_s * 1e3:.0f} ms (limit {limit_s * 1e3:.0f}): {missing} is "
+                    "missing or has another stamp; send all parts with one stamp, resume"
+                )
             self.hold(Refusal(kind=RefusalKind.POLICY_SILENT, text=text), waiting_for_policy=True)
 
     def _leave_policy_hold(self, now_ns: int) -> None:

@@ -84,8 +84,8 @@ class SafetyFilter:
         self._asleep_ns, self._awake_since_ns = asleep_ns, asleep_ns()
         self._tracking = {name: TrackingMonitor(arm.tracking) for name, arm in arms.items()}
         self.counters = self._arbiter.counters
-        """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, clamped_<limit>,
-        hold, stop, take_over. With several arms these are of `<arm>.clamped_<limit>`."""
+        """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, incomplete_policy, repeated,
+        clamped_<limit>, hold, stop, take_over. With several arms these are of `<arm>.clamped_<limit>`."""
         self._arms = {
             name: ArmFilter(name, arm, "" if len(arms) == 1 else f"{name}.", self.counters)
             for name, arm in arms.items()
@@ -116,6 +116,11 @@ class SafetyFilter:
         if not refusal:
             self._arbiter.take_policy({c.arm: replace(c, twist=c.twist.copy()) for c in commands})
         return refusal
+
+    def offer_incomplete(self, missing: Sequence[str], now_ns: int) -> None:
+        """Take in that a policy's commands of one stamp never became whole, and which parts were missing."""
+        self.counters["incomplete_policy"] += 1
+        self._arbiter.miss_policy(missing, now_ns)
 
     def offer_teleop(self, arm: str, sample: TeleopSample, now_ns: int) -> Refusal | None:
         """Take the operator's teleop sample for an arm, or refuse it; its stop and hold count even then."""

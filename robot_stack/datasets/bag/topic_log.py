@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from robot_stack.disk.durable import disk_errors
 from robot_stack.types.errors import StoreError
 
 LARGEST_BYTES = 1 << 30
+TRANSFORMS = "tf2_msgs/msg/TFMessage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +25,16 @@ class Channel:
         topic: Absolute name.
         kind: e.g. "sensor_msgs/msg/Image".
         definition: Of the type and all it contains, as in .msg files.
-        latched: Its newest message opens each further file, whose reader would not know it otherwise.
+        latched: Its newest message opens each further file, whose reader would not know it otherwise; of transforms
+            the newest of each frame.
+        offered: QoS of its publishers as rosbag2 writes it, and `ros2 bag play` offers it again; "" is its default.
     """
 
     topic: str
     kind: str
     definition: str
     latched: bool = False
+    offered: str = ""
 
 
 class TopicLog:
@@ -53,6 +58,7 @@ class TopicLog:
 
     def __init__(self, folder: Path, *, largest_bytes: int = LARGEST_BYTES) -> None:
         need("zstandard", "zstandard")
+        self._decoders = need("mcap_ros2.decoder", "mcap-ros2-support").DecoderFactory()
         self._writer_of = need("mcap.writer", "mcap").Writer
         if folder.exists():
             raise StoreError(f"output folder is {folder}, must not exist yet; choose another, nothing is overwritten")
@@ -61,7 +67,7 @@ class TopicLog:
         self.counts: Counter[str] = Counter()
         self.files = 0
         self.bytes_written = 0
-        self._newest: dict[Channel, tuple[bytes, int]] = {}
+        self._newest: dict[Channel, list[tuple[frozenset[str], bytes, int]]] = {}
         with self._disk():
             folder.mkdir(parents=True)
             self._begin()
@@ -72,7 +78,22 @@ class TopicLog:
             self._write(channel, data, received_ns)
         self.counts[channel.topic] += 1
         if channel.latched:
-            self._newest[channel] = (data, received_ns)
+            placed = self._placed(channel, data) if channel.kind == TRANSFORMS else frozenset()
+            before = self._newest.get(channel, [])
+            self._newest[channel] = [each for each in before if not each[0] <= placed] + [(placed, data, received_ns)]
+
+    def _placed(self, channel: Channel, data: bytes) -> frozenset[str]:
+        """Return the frames that a message of transforms places; it makes older ones of no others superfluous.
+
+        Each publisher of latched transforms has its own frames, and a late subscriber hears the last message of each.
+        """
+        schema_of, definition = need("mcap.records", "mcap").Schema, channel.definition.encode()
+        schema = schema_of(id=0, name=channel.kind, encoding="ros2msg", data=definition)
+        try:
+            message = self._decoders.decoder_for("cdr", schema)(data)
+        except (ValueError, struct.error):  # damaged: it is recorded as it is
+            return frozenset()
+        return frozenset(each.child_frame_id for each in message.transforms)
 
     def flush(self) -> None:
         """Hand every message to the operating system; begin another file if this one is large."""
@@ -93,13 +114,15 @@ class TopicLog:
         self._numbers: dict[Channel, int] = {}
         self._writer = self._writer_of(self._file)
         self._writer.start(profile="ros2", library="robot-stack")
-        for channel, (data, received_ns) in self._newest.items():
-            self._write(channel, data, received_ns)
+        for channel, newest in self._newest.items():
+            for _, data, received_ns in newest:
+                self._write(channel, data, received_ns)
 
     def _write(self, channel: Channel, data: bytes, received_ns: int) -> None:
         if channel not in self._numbers:
             schema = self._writer.register_schema(channel.kind, "ros2msg", channel.definition.encode())
-            self._numbers[channel] = self._writer.register_channel(channel.topic, "cdr", schema)
+            metadata = {"offered_qos_profiles": channel.offered} if channel.offered else {}
+            self._numbers[channel] = self._writer.register_channel(channel.topic, "cdr", schema, metadata)
         self._writer.add_message(self._numbers[channel], log_time=received_ns, data=data, publish_time=received_ns)
 
     def _end(self) -> None:

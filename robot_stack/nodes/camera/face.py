@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 import zlib
 from pathlib import Path
@@ -13,12 +14,13 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from robot_stack.config.camera import CameraConfig, LiveCameraConfig
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
-from robot_stack.nodes.conversion import header_of, image_to_msg, jpeg_to_msg, lens_to_msg
+from robot_stack.nodes.conversion import header_of, image_to_msg, jpeg_to_msg, lens_to_msg, transform_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
-from robot_stack.nodes.qos import NEWEST, endpoint_of, qos_of
+from robot_stack.nodes.qos import LATCHED, NEWEST, endpoint_of, qos_of
 from robot_stack.sensing.camera_watch import CameraProblem, CameraWatch, Cause, WatchLimits
 from robot_stack.sensing.framing import Framing
 from robot_stack.sensing.lens import Lens
@@ -26,6 +28,7 @@ from robot_stack.sensing.likeness import likeness, read_reference, swapped_with,
 from robot_stack.sensing.pixels import png_of, to_rgb
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.finding import Level
+from robot_stack.types.pose import Pose
 from robot_stack.workcell.qos import fits
 
 
@@ -117,6 +120,7 @@ class CameraNode(StackNode):
         self._info = None if lens is None else lens_to_msg(lens)
         self._infos = None if lens is None else self.create_publisher(CameraInfo, topics.camera_info(name), NEWEST)
         self._infos_wanted = False
+        self.tell_place(settings.run)
         self.steady_timer(LOOK_HZ, self._look)
 
     def diagnose(self) -> list[Diagnosis]:
@@ -143,12 +147,26 @@ class CameraNode(StackNode):
     @property
     def frame(self) -> str:
         """Return the TF frame of the camera: z forward, x right, y down."""
-        return f"{self.name}_optical_frame"
+        return topics.optical_frame(self.name)
 
     def lens(self, settings: NodeSettings) -> Lens | None:
         """Return the lens of the policy's image, as far as the cell's file has that of the camera."""
         lens = settings.run.cell.cameras[self.name].lens
         return None if lens is None else Lens.of(lens).framed(self.framing)
+
+    def tell_place(self, run: ResolvedRun) -> None:
+        """Publish on /tf_static where a real camera is, if the cell's file says so; a simulated one is in the URDF."""
+        mount = run.cell.cameras[self.name].mount
+        if mount is None or run.cameras[self.name].backend == "sim" or importlib.util.find_spec("tf2_msgs") is None:
+            return  # tf2_msgs is there only with an installed ROS
+        from tf2_msgs.msg import TFMessage
+
+        arm = mount.arm or next(iter(run.robots))
+        names = topics.ArmNames.of(arm, run.robots[arm])
+        pose = Pose(position_m=np.array(mount.position_m), quaternion_xyzw=np.array(mount.quaternion_xyzw))
+        header = header_of(time.monotonic_ns(), names.base if mount.parent == "base" else names.tcp)
+        said = TFMessage(transforms=[transform_to_msg(pose, header, self.frame)])
+        self.create_publisher(TFMessage, "/tf_static", LATCHED).publish(said)
 
     def figures(self) -> dict[str, object]:
         """Return what else the source counts, for the diagnostics."""

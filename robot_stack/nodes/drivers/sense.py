@@ -149,8 +149,8 @@ class TfPose:
             import tf2_ros
         except ImportError:
             raise ConfigError(
-                "tf2_ros is missing, must be importable for a pose from TF; install tf2_ros of your ROS distribution, "
-                "or take another pose source"
+                "tf2_ros is missing, must be importable for a pose from TF; install tf2_ros_py of your ROS "
+                "distribution, or take another pose source"
             ) from None
         self._buffer: Any = tf2_ros.Buffer()
         self._listener: Any = tf2_ros.TransformListener(self._buffer, wires.node)

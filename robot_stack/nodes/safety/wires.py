@@ -32,17 +32,29 @@ Part = TypeVar("Part")
 
 
 class StampJoin(Generic[Part]):
-    """Joins parts by their stamp: gives all of one stamp once they are there, and drops older incomplete ones."""
+    """Joins parts by their stamp: gives all of one stamp once they are there, and drops older incomplete ones.
+
+    Attributes:
+        missing: Of the stamp that was dropped by the newest part, what had not come; empty if none was.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(names)
         self._newest: dict[str, tuple[int, Part]] = {}
+        self._whole_ns: int | None = None
+        self.missing: list[str] = []
 
     def add(self, name: str, stamp_ns: int, part: Part) -> dict[str, Part] | None:
         """Take in a part; return all parts of its stamp in the order of the names if they are complete, else None."""
+        before_ns = self._at(name)
+        dropped = before_ns is not None and before_ns not in (stamp_ns, self._whole_ns)
+        self.missing = [each for each in self._names if self._at(each) != before_ns] if dropped else []
         self._newest[name] = (stamp_ns, part)
         complete = {each: self._newest[each][1] for each in self._names if self._at(each) == stamp_ns}
-        return complete if len(complete) == len(self._names) else None
+        if len(complete) < len(self._names):
+            return None
+        self._whole_ns = stamp_ns
+        return complete
 
     def _at(self, name: str) -> int | None:
         return self._newest[name][0] if name in self._newest else None
@@ -78,6 +90,9 @@ class PolicyCommands:
         if parts is not None:
             commands = [_command(arm, parts) for arm in self._arms]
             self._safety.offer(commands, time.monotonic_ns())
+        elif self._joined.missing:
+            missing = [each.removeprefix(f"{topics.WIRE}/") for each in self._joined.missing]
+            self._safety.offer_incomplete(missing, time.monotonic_ns())
 
 
 def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:

@@ -34,7 +34,7 @@ from robot_stack.nodes.conversion import (
     state_from_msg,
     teleop_from_msg,
 )
-from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED, endpoint_of
+from robot_stack.nodes.qos import EVERY, FIXED, LATCHED, SAMPLED, endpoint_of
 from robot_stack.nodes.tools.first_motion import result_topic, verdicts_of
 from robot_stack.nodes.tools.listening import Listening
 from robot_stack.nodes.tools.safety_requests import ask
@@ -192,12 +192,15 @@ class DoctorNode(Node):
     def _listen_to_frames(self) -> None:
         from tf2_msgs.msg import TFMessage
 
+        own = {topics.optical_frame(camera) for camera in self.cameras}
+
         def receive(msg: TFMessage) -> None:
             for each in msg.transforms:
-                self.frames |= {each.header.frame_id.lstrip("/"), each.child_frame_id.lstrip("/")}
+                if each.child_frame_id not in own:
+                    self.frames |= {each.header.frame_id.lstrip("/"), each.child_frame_id.lstrip("/")}
 
         self.create_subscription(TFMessage, "/tf", receive, SAMPLED)
-        self.create_subscription(TFMessage, "/tf_static", receive, LATCHED)
+        self.create_subscription(TFMessage, "/tf_static", receive, FIXED)
 
     def _on_image(self, name: str, msg: Image) -> None:
         stream = self.cameras[name]

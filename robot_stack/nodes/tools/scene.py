@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image, JointState
 from std_msgs.msg import String
 
@@ -34,7 +34,7 @@ from robot_stack.control.kinematics.link_tree import LinkTree
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_from_msg, mode_from_text, pose_from_msg, vector_from_msg
 from robot_stack.nodes.diagnostics import Due
-from robot_stack.nodes.qos import LATCHED, SAMPLED
+from robot_stack.nodes.qos import FIXED, LATCHED, SAMPLED
 from robot_stack.nodes.tools.listening import listening
 from robot_stack.sensing.framing import Framing
 from robot_stack.sensing.lens import Lens
@@ -55,7 +55,6 @@ FOV_RAD = 1.0
 DESCRIPTION = "/robot_description"
 SLICE_S = 0.05
 MOVING = QoSProfile(depth=100)
-FIXED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """As tf2 listens."""
 MOST_AXES = 60
 """Frames that are drawn: more hide the cell."""

@@ -11,12 +11,13 @@ import importlib
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import rclpy
 from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
@@ -76,6 +77,28 @@ def in_msg_words(idl: str) -> str:
     if match := re.fullmatch(r"(w?string)<(\d+)>", idl):
         return f"{match[1]}<={match[2]}"
     return IDL_NAMES.get(idl, idl)
+
+
+def offered_text(offered: Sequence[QoSProfile]) -> str:
+    """Write the QoS of a topic's publishers as rosbag2 does in the metadata of a channel, with policies as numbers.
+
+    `ros2 bag play` offers the same again. Without a record of its own in a file it reads numbers; later ones read both.
+
+    Source: rosbag2 25304dd, rosbag2_storage/src/rosbag2_storage/qos.cpp, version 8.
+    """
+    return "\n".join(
+        f"- history: {int(qos.history)}\n  depth: {qos.depth}\n"
+        f"  reliability: {int(qos.reliability)}\n  durability: {int(qos.durability)}\n"
+        f"  deadline:{_duration(qos.deadline)}\n  lifespan:{_duration(qos.lifespan)}\n"
+        f"  liveliness: {int(qos.liveliness)}\n  liveliness_lease_duration:{_duration(qos.liveliness_lease_duration)}\n"
+        f"  avoid_ros_namespace_conventions: {str(qos.avoid_ros_namespace_conventions).lower()}"
+        for qos in offered
+    )
+
+
+def _duration(duration: Duration) -> str:
+    seconds, rest_ns = divmod(duration.nanoseconds, 10**9)
+    return f"\n    sec: {seconds}\n    nsec: {rest_ns}"
 
 
 COMMON = ("/diagnostics", "/rosout", "/tf", "/tf_static")
@@ -138,7 +161,8 @@ class TopicRecorder(Node):
             return
         qos = self._fitting(topic)
         latched = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
-        channel = Channel(topic=topic, kind=kinds[0], definition=definition, latched=latched)
+        offered = offered_text(self._offered(topic))
+        channel = Channel(topic=topic, kind=kinds[0], definition=definition, latched=latched, offered=offered)
         self._asked[topic] = channel, self._listen(kind, channel, qos)
 
     def _listen(self, kind: type[Any], channel: Channel, qos: QoSProfile) -> Subscription:
@@ -158,7 +182,7 @@ class TopicRecorder(Node):
 
     def _fitting(self, topic: str) -> QoSProfile:
         """Return the most in QoS that every publisher of a topic offers."""
-        offered = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
+        offered = self._offered(topic)
         reliable = all(qos.reliability == ReliabilityPolicy.RELIABLE for qos in offered)
         kept = all(qos.durability == DurabilityPolicy.TRANSIENT_LOCAL for qos in offered)
         return QoSProfile(
@@ -167,6 +191,9 @@ class TopicRecorder(Node):
             reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
             durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
         )
+
+    def _offered(self, topic: str) -> list[QoSProfile]:
+        return [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
 
     def _write(self, channel: Channel, data: bytes) -> None:
         """Log a topic's message by its arrival.
