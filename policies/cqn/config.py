@@ -40,16 +40,11 @@ class CQNConfig(BaseModel):
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
 
     @model_validator(mode="after")
-    def _has_a_middle_and_reaches_all_returns(self) -> Self:
+    def _has_a_range_and_a_middle(self) -> Self:
         if self.bins % 2 == 0:
             raise ValueError(f"bins is {self.bins}, must be odd, so that one of them holds still; add one")
         if self.value_min >= self.value_max:
             raise ValueError(f"value_min is {self.value_min}, must be below value_max ({self.value_max}); lower it")
-        if self.shaping_weight > -self.value_min:
-            raise ValueError(
-                f"shaping_weight is {self.shaping_weight}, must be at most -value_min ({-self.value_min}): a return "
-                "reaches as far down; lower one of them"
-            )
         return self
 
     @property

@@ -85,7 +85,9 @@ class RLPDConfig(BaseModel):
     @model_validator(mode="after")
     def _has_a_spread(self) -> Self:
         if self.std_max < self.std_min:
-            raise ValueError(f"std_max is {self.std_max}, must be at least std_min ({self.std_min}); lower both")
+            raise ValueError(
+                f"std_max is {self.std_max}, must be at least std_min ({self.std_min}); raise it or lower that"
+            )
         return self
 
     @property

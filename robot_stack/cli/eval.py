@@ -110,20 +110,22 @@ def _table(
     from robot_stack.workcell.variations import rows, words
 
     version = None if params is None else params.version
-    found = _rows_before(kept, version)
+    found, now = _rows_before(kept, version), dict[str, Any]()
+    about = {"run": folder.name, "policy": name, "params_version": version}
     if not as_json:
         print("| varied | success (95 % interval) | cycle |\n| --- | --- | --- |", flush=True)
     for row, tested in rows(resolved).items():
         summary = evaluate_held_out(resolved, folder, params, tested, episodes).summary()
-        measured = {"varied": words(resolved, tested), **summary}
+        now[row] = {"varied": words(resolved, tested), **summary}
         if not as_json:
-            print(_row(measured), flush=True)
-        if found.get(row, measured)["episodes"] <= episodes:
-            found[row] = measured
+            print(_row(now[row]), flush=True)
+        before = found.get(row, now[row])
+        if before["varied"] != now[row]["varied"] or before["episodes"] <= episodes:
+            found[row] = now[row]
         elif not as_json:
-            print(f"Not kept: {kept} counts {found[row]['episodes']} episodes of this row and policy", flush=True)
-        write_durable(kept, json.dumps({"run": folder.name, "policy": name, "params_version": version, "rows": found}))
-    print(kept.read_text() if as_json else f"Kept in {kept}")
+            print(f"Not kept: {kept} counts {before['episodes']} episodes of this row and policy", flush=True)
+        write_durable(kept, json.dumps({**about, "rows": found}))
+    print(json.dumps({**about, "rows": now}) if as_json else f"Kept in {kept}")
     return 0
 
 
@@ -131,10 +133,8 @@ def _rows_before(kept: Path, version: int | None) -> dict[str, Any]:
     """Return the rows that were measured before of the same parameters; none where nothing says of which they are."""
     try:
         said = json.loads(kept.read_text())
-        same = said["params_version"] == version and all(
-            isinstance(each["episodes"], int) for each in said["rows"].values()
-        )
-        return dict(said["rows"]) if same else {}
+        whole = all(isinstance(each["episodes"], int) and each["varied"] for each in said["rows"].values())
+        return dict(said["rows"]) if whole and said["params_version"] == version else {}
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return {}
 

@@ -96,13 +96,14 @@ class HeldOutEpisodes:
         """Return the figures over the newest episodes; callable from any thread."""
         return critic_figures(list(self._rows.copy()))
 
-    def before_update(self, gamma: float) -> None:
+    def before_update(self, gamma: float, updates: int) -> None:
         """Copy the critic for episodes that have begun; called between the draw of a batch and the update on it.
 
         A row of the batch is of an episode that had begun before the draw: so no update has been made on any of it.
 
         Args:
             gamma: Discount that the batch was drawn with, which the copies are trained towards.
+            updates: Of the run so far, of learners before this one too.
         """
         if self._learner is None or self._statistics.episodes.keys() == self._seen:
             return
@@ -114,7 +115,7 @@ class HeldOutEpisodes:
             started_s = time.perf_counter()
             critic = self._learner.critic_snapshot()
             took_ms = 1e3 * (time.perf_counter() - started_s)
-            copy = Copy(critic=critic, gamma=gamma, updates=self._learner.updates, took_ms=took_ms)
+            copy = Copy(critic=critic, gamma=gamma, updates=updates, took_ms=took_ms)
             self._copies |= dict.fromkeys(begun, copy)
             while len(self._copies) > MOST_COPIES:
                 del self._copies[next(iter(self._copies))]

@@ -138,6 +138,13 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
             "to 1 or take 'potential'"
         )
         raise ConfigError(str(resolved.mistake("run.reward.form", text)))
+    lowest = getattr(config, "value_min", None)
+    if form == "potential" and lowest is not None and config.shaping_weight > -lowest:
+        text = (
+            f"value_min is {lowest:g}, must be at most {-config.shaping_weight:g} with a shaping_weight of "
+            f"{config.shaping_weight:g}: returns reach as far down; lower one of them"
+        )
+        raise ConfigError(str(resolved.mistake("run.algorithm.settings", text)))
     return config
 
 

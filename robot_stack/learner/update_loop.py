@@ -69,11 +69,14 @@ class Governor:
         """Return a line about how far the learner is behind its budget, or "" while it keeps up."""
         if env_steps < BEHIND_STEPS or updates >= self._pretrain + BEHIND * self._utd * env_steps:
             return ""
-        made = max(0, updates - self._pretrain) / env_steps
         return (
-            f"updates per online step are {made:.1f}, must be {self._utd:g} as asked; this machine is too slow or too "
-            "busy: free it, use a GPU, or lower utd"
+            f"updates per online step are {self.made_per_step(updates, env_steps):.1f}, must be {self._utd:g} as "
+            "asked; this machine is too slow or too busy: free it, use a GPU, or lower utd"
         )
+
+    def made_per_step(self, updates: int, env_steps: int) -> float:
+        """Return the updates per online step, those before the first not counted."""
+        return max(0, updates - self._pretrain) / env_steps
 
     def may_update(self, updates: int, env_steps: int) -> bool:
         """Return True while the learner is below its budget."""
@@ -120,17 +123,24 @@ class Updater:
     ) -> None:
         self.learner = learner
         self.held_out = held_out
+        self.forgone = 0
+        """Updates that are neither made nor owed: a learner that began in the middle of the run makes up for some."""
         self._settings = settings
         self._distributed = distributed
         self._batches = batches
         self._discount = discount
         self._rng = np.random.default_rng(seed)
 
+    @property
+    def updates(self) -> int:
+        """Return the number of updates of the run so far: the learner's, and those that it need not make up for."""
+        return self.forgone + int(self.learner.updates)
+
     def update(self) -> dict[str, torch.Tensor]:
         """Draw a batch and make one update; returns its metrics."""
         gamma = self._discount.gamma
         batch = next_batch(self._batches, self._rng, self._settings, gamma=gamma)
-        self.held_out.before_update(gamma)
+        self.held_out.before_update(gamma, self.updates)
         metrics = self.learner.update(self._distributed.deal(batch))
         if (mastered := self._discount.mastered) is not None:
             metrics = {**metrics, "mastered_ticks": torch.tensor(float(mastered))}
@@ -201,13 +211,11 @@ class UpdateLoop:
         self._identity = identity
         self._beside = beside
         self._behind = False
-        self._forgone = 0
-        """Updates that are neither made nor owed: a learner that began in the middle of the run makes up for some."""
 
     @property
     def updates(self) -> int:
-        """Return the number of updates of the run so far: the learner's, and those that it need not make up for."""
-        return self._forgone + int(self.updater.learner.updates)
+        """Return the number of updates of the run so far, see `Updater.updates`."""
+        return self.updater.updates
 
     @property
     def frames(self) -> int:
@@ -271,7 +279,7 @@ class UpdateLoop:
             "replay": replay,
             "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
             **self.publisher.state_dict(),
-            "forgone": self._forgone,
+            "forgone": self.updater.forgone,
             **beside,
         }
         success = self._statistics.recent_success(BEST_OF)
@@ -305,7 +313,7 @@ class UpdateLoop:
             online_steps: Of the learners before it.
             params_version: Of the newest parameters before; those of this learner are numbered above it.
         """
-        self._forgone = max(0, self._governor.allowed(online_steps) - self._governor.allowed(0) - MADE_UP)
+        self.updater.forgone = max(0, self._governor.allowed(online_steps) - self._governor.allowed(0) - MADE_UP)
         self.publisher.go_on_above(params_version)
         self.publisher.pass_over_ended()
 
@@ -318,7 +326,7 @@ class UpdateLoop:
         self._replay.load_state_dict(state["replay"])
         self.updater.load_state_dict(state)
         self.publisher.load_state_dict(state)
-        self._forgone = state.get("forgone", 0)  # a checkpoint of before has none
+        self.updater.forgone = state.get("forgone", 0)  # a checkpoint of before has none
         self._metrics.log(ResumeRow(updates=self.updates, env_steps=self._statistics.online_steps))
 
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:
@@ -331,7 +339,7 @@ class UpdateLoop:
             UpdateRow(
                 updates=self.updates,
                 env_steps=steps,
-                utd=self.updates / steps if steps else None,
+                utd=self._governor.made_per_step(self.updates, steps) if steps else None,
                 updates_per_s=self.rate_per_s,
                 replay=len(self._replay.frames),
                 params_version=self.publisher.version,

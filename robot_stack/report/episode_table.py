@@ -29,11 +29,13 @@ def episodes_to_watch(record: RunRecord) -> list[tuple[str, EpisodeRow]]:
     They are those at the head of the table, and the newest that went well without an operator.
     """
     ordered = _ordered(record)
-    head = [entry for entry in ordered if _rank(entry[1]) < WENT_WELL][:WATCHED]
+    model_judges = record.model_judges
+    head = [entry for entry in ordered if _rank(entry[1], model_judges) < WENT_WELL][:WATCHED]
     alone = [entry for entry in ordered if entry[1].succeeded and entry[1].alone and not entry[1].discarded]
     place = {row.episode_id: at for at, row in enumerate(record.episodes(EpisodeKind.ONLINE))}
     newest = sorted((entry for entry in alone if entry not in head), key=lambda entry: -place[entry[1].episode_id])
-    return [(f"Episode {number}: {verdict_words(row)}", row) for number, row in [*head, *newest[:WATCHED_WELL]]]
+    chosen = [*head, *newest[:WATCHED_WELL]]
+    return [(f"Episode {number}: {verdict_words(row, model_judges)}", row) for number, row in chosen]
 
 
 def episode_table(record: RunRecord) -> str:
@@ -52,19 +54,19 @@ def episode_table(record: RunRecord) -> str:
     return table
 
 
-def verdict_words(row: EpisodeRow) -> str:
-    """Return in words what an episode came to, and whether the model's verdict was right."""
+def verdict_words(row: EpisodeRow, model_judges: bool) -> str:
+    """Return in words what an episode came to, and, where the model may judge, whether its verdict was right."""
     if row.discarded:
         return "discarded"
     words = "success" if row.succeeded else "no success"
     if row.truth is False and row.declared:
         words += ", declared one (refused)" if row.refused else ", declared one"
-    elif row.truth is True and not row.declared:
+    elif row.truth is True and not row.declared and model_judges:
         words += ", missed by the model"
     return words
 
 
-def _rank(row: EpisodeRow) -> int:
+def _rank(row: EpisodeRow, model_judges: bool) -> int:
     """Return an episode's rank: false dones first, then failures, then missed successes, the rest, discarded ones."""
     if row.discarded:
         return DISCARDED
@@ -73,14 +75,14 @@ def _rank(row: EpisodeRow) -> int:
         return 0
     if not won:
         return 1
-    return 2 if not row.declared else WENT_WELL
+    return 2 if model_judges and not row.declared else WENT_WELL
 
 
 def _ordered(record: RunRecord) -> list[tuple[str, EpisodeRow]]:
     """Return the training episodes and what they are called, as the table orders them: each rank the newest first."""
     rows = record.episodes(EpisodeKind.ONLINE)
     named = list(zip(episode_names([row.episode_id for row in rows]), rows))
-    return sorted(reversed(named), key=lambda entry: _rank(entry[1]))
+    return sorted(reversed(named), key=lambda entry: _rank(entry[1], record.model_judges))
 
 
 def _pictured(ordered: list[EpisodeRow]) -> set[str]:
@@ -98,7 +100,7 @@ def _line(record: RunRecord, number: str, row: EpisodeRow, pictured: bool) -> st
     cells = (
         f"<span title='{escape(row.episode_id)}'>{escape(number)}</span>",
         _picture(record, row.episode_id) if pictured else "",
-        escape(verdict_words(row)) + ("" if row.first_task else f", {row.task_id or 'way back'}"),
+        escape(verdict_words(row, record.model_judges)) + ("" if row.first_task else f", {row.task_id or 'way back'}"),
         escape(str(row.end)),
         f"{row.duration_s:.1f} s",
         f"{share:.0f} %" if row.human_steps else "",

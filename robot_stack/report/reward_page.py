@@ -96,7 +96,8 @@ def _body(
         "<h2>One episode of each kind</h2>", picture(kinds, "Φ along an episode of each kind"),
         "<p class=caption>Of each kind the episode with the middle error, each frame scored from its past only.</p>",
         "<h2>Where it is most wrong</h2>", picture(wrong, "episodes with the largest errors"),
-        "<p class=caption>False dones first, then missed successes, then the largest errors of the last Φ.</p>",
+        "<p class=caption>False dones first, then missed successes, then the largest errors of the last Φ: "
+        "against the true progress, or, where nobody knows it, against the outcome.</p>",
         "<h2>Done</h2>", _done(report),
         "<h2>Canaries</h2>", _canaries(report),
         "<h2>The same, seen otherwise</h2>", _robustness(report),

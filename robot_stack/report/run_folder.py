@@ -64,6 +64,11 @@ class RunRecord:
         return self.beginning is not None and self.beginning.quick
 
     @property
+    def model_judges(self) -> bool:
+        """Return whether the reward model may say that the task is done; an environment says so itself."""
+        return self.resolved is None or not self.resolved.is_environment
+
+    @property
     def paths(self) -> RunPaths:
         """Return the paths of the run's files."""
         return RunPaths(self.folder)

@@ -148,10 +148,12 @@ def _reward(record: RunRecord, online: list[EpisodeRow]) -> Figures:
     r"""Compute the audit of the model's verdict against the simulator's.
 
     false-done rate = #(declared success, truth not success) / #(truth not success);
-    missed rate = #(truth success, not declared) / #(truth success). Episodes without a truth are in neither.
+    missed rate = #(truth success, not declared) / #(truth success). Episodes without a truth are in neither, nor
+    are those of a run whose environment says by itself when the task is done.
     """
-    failed = [row for row in online if row.truth is False]
-    succeeded = [row for row in online if row.truth is True]
+    asked = online if record.model_judges else []
+    failed = [row for row in asked if row.truth is False]
+    succeeded = [row for row in asked if row.truth is True]
     false_done = sum(row.declared for row in failed)
     missed = sum(not row.declared for row in succeeded)
     known = bool(failed or succeeded)

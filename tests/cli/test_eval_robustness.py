@@ -72,6 +72,12 @@ def test_rows_that_count_more_of_the_same_parameters_stay(
             verb.run("peg", episodes=int(episodes), robustness=True)
         assert counted() == {**dict.fromkeys(variations.rows(load_run("peg_insert")), 10), "none": of_first}
     assert f"Not kept: {kept} counts 10 episodes of this row and policy" in capsys.readouterr().out
+    capsys.readouterr()
+    monkeypatch.setattr(evaluating, "evaluate_held_out", lambda *said: ended(*said[:3], (), said[4]))
+    assert main.main(["eval", "peg", "--robustness", "--episodes", "2", "--json"]) == 0
+    assert {found["episodes"] for found in json.loads(capsys.readouterr().out)["rows"].values()} == {2}
+    assert set(counted().values()) == {10, 20}
+    monkeypatch.setattr(evaluating, "evaluate_held_out", ended)
     table = json.loads(kept.read_text())
     kept.write_text(json.dumps({**table, "params_version": 3}))
     with pytest.raises(KeyboardInterrupt):

@@ -349,11 +349,13 @@ def test_a_crop_that_is_no_four_numbers_is_wrong_usage(roi) -> None:
 
 def test_what_does_not_fit_the_cell_leaves_the_file_as_it_was(own_files, monkeypatch, capsys) -> None:
     before = (own_files / "cells/sim.yaml").read_text()
+    (own_files / "cells/sim.yaml").chmod(0o664)
     wrong = measuring.Measured(edits={("workspace", "min_m"): [9.0, 0.0, 0.0]}, text="far away")
     monkeypatch.setitem(measuring.MEASURE, "workspace", lambda options, resolved: wrong)
     assert main.main(["calibrate", "workspace", "sim", "--write"]) == 1
     assert "does not fit the cell, nothing is written" in capsys.readouterr().err
     assert (own_files / "cells/sim.yaml").read_text() == before
+    assert (own_files / "cells/sim.yaml").stat().st_mode & 0o777 == 0o664
 
 
 def test_where_a_camera_is_goes_into_the_cells_file(own_files, monkeypatch) -> None:

@@ -95,6 +95,9 @@ def test_only_the_lines_with_new_values_change() -> None:
         ("a:\n  b:   # none yet\n# next\nd: 0\n", ("a", "e"), "a:\n  b:   # none yet\n  e: 3\n# next\nd: 0\n"),
         ("w: {x: 1,\n    y: 2}  # second\n", ("w", "x"), "w: {x: 3,\n    y: 2}  # second\n"),
         ("w: {x: 1,\n    y: 2}  # second\n", ("w",), "w: 3  # second\n"),
+        ("a :\nb: 1\n", ("a",), "a : 3\nb: 1\n"),
+        ("'a' :  # none\nb: 1\n", ("a",), "'a' : 3  # none\nb: 1\n"),
+        ("w: {a, b: 1}\n", ("w", "a"), "w: {a: 3, b: 1}\n"),
         ("a: {}\nk: True   # note", ("a", "b"), "a: {b: 3}\nk: True   # note"),
         ("a: |\n  long\n  text\n# next\nb: 1", ("a",), "a: 3\n# next\nb: 1"),
         ("a: 1   # last", ("b",), "a: 1   # last\nb: 3"),
@@ -135,6 +138,12 @@ def test_a_value_can_be_replaced_again() -> None:
 def test_a_key_below_a_value_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"robot is 'fr3', must be a mapping to hold robot\.name"):
         edited(CELL, {("robot", "name"): "x"})
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n"])
+def test_a_file_without_a_mapping_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="file is empty, must be a mapping to hold a"):
+        edited(text, {("a",): 3})
 
 
 def test_the_file_is_replaced_whole_and_its_folder_made(tmp_path) -> None:

@@ -236,6 +236,7 @@ def test_governor_holds_the_ratio() -> None:
     assert governor.may_update(9, 0)
     assert not governor.may_update(10, 0)
     assert [governor.allowed(steps) for steps in (0, 1, 2, 4)] == [10, 12, 15, 20]
+    assert [governor.made_per_step(governor.allowed(steps), steps) for steps in (1, 2, 4)] == [2.0, 2.5, 2.5]
     assert governor.may_update(14, 2)
     assert not governor.may_update(15, 2)
 

@@ -217,6 +217,13 @@ def test_a_new_learner_makes_up_for_some_updates_and_an_old_one_for_none_at_a_re
     driven.start()
     owed = 20 + int(driven.training.parts.settings.config.utd * driven.training.parts.statistics.online_steps)
     assert (driven.loop.updater.learner.updates, driven.loop.updates) == (20 + 5, owed)
+    asked = driven.loop.updater.held_out
+    monkeypatch.setattr(asked, "before_update", lambda gamma, updates: told.append(updates))
+    told = list[int]()
+    driven.loop.updater.update()
+    assert told == [owed]
+    monkeypatch.undo()
+    monkeypatch.setattr(update_loop, "MADE_UP", 5)
     name = "000005-online-a"
     driven.begin(name)
     driven.send(name)
@@ -225,7 +232,7 @@ def test_a_new_learner_makes_up_for_some_updates_and_an_old_one_for_none_at_a_re
     driven.loop.save(wait=True)
     again = begin()
     again.start()
-    assert (again.loop.updater.learner.updates, again.loop.updates) == (20 + 5, owed), "it lags, as before"
+    assert (again.loop.updater.learner.updates, again.loop.updates) == (20 + 6, owed + 1), "it lags, as before"
 
 
 @pytest.mark.usefixtures("here")

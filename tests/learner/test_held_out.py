@@ -32,6 +32,8 @@ from tests.learner.driven import Driven
 from tests.replay.recorded import small_spec
 
 GAMMA = 0.9
+UPDATES = 4000
+"""Of the run so far, most of them by a learner before."""
 H, P, IDLE = Source.HUMAN, Source.POLICY, Source.IDLE
 
 
@@ -91,7 +93,7 @@ class Asked:
         header = replace(bench.header_of(name), task=bench.TASK)
         self.statistics.begin(header)
         self.replay.begin(header)
-        self.questions.before_update(GAMMA)
+        self.questions.before_update(GAMMA, UPDATES)
         ones = np.ones(self.spec.action_size, np.float32)
         for t in range(len(sources) + 1):
             last = t == len(sources)
@@ -175,7 +177,7 @@ def test_q_is_set_beside_the_return_that_followed_where_that_is_known(tmp_path: 
     assert (ended.returns, ended.q_mean) == (4, pytest.approx(0.5 * ENTRIES))
     assert ended.return_mean == pytest.approx(np.mean([GAMMA**k for k in range(4)]), abs=1e-6)
     assert (cut.returns, cut.q_mean, cut.return_mean) == (0, None, None)
-    assert ended.updates == 7
+    assert ended.updates == UPDATES
 
 
 def test_a_discarded_episode_and_a_demonstration_are_not_asked_about(tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_a_discarded_episode_and_a_demonstration_are_not_asked_about(tmp_path: P
     asked = Asked(tmp_path, learner)
     header = replace(header_of(write_run(tmp_path / "run"), "000000-demo-a"), task=bench.TASK)
     asked.statistics.begin(header)
-    asked.questions.before_update(GAMMA)
+    asked.questions.before_update(GAMMA, 0)
     assert learner.copies == 0
     asked.play(NAME, [P] * 4, end=EndReason.OPERATOR, said=Verdict.DISCARD)
     assert asked.rows() == []
@@ -211,7 +213,7 @@ def test_an_episode_that_begins_as_another_is_taken_back_is_asked_about_too(tmp_
     asked = Asked(tmp_path, Learner())
     taken_back = replace(bench.header_of("000004-online-a"), task=bench.TASK)
     asked.statistics.begin(taken_back)
-    asked.questions.before_update(GAMMA)
+    asked.questions.before_update(GAMMA, 0)
     asked.statistics.forget(taken_back.episode_id)
     asked.play(NAME, [P] * 3)
     assert [row.episode_id for row in asked.rows()] == [NAME]
@@ -228,7 +230,7 @@ def test_rows_and_copies_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for number in range(6, 10):
         header = replace(bench.header_of(f"{number:06d}-online-a"), task=bench.TASK)
         asked.statistics.begin(header)
-        asked.questions.before_update(GAMMA)
+        asked.questions.before_update(GAMMA, 0)
     assert list(asked.questions._copies) == ["000008-online-a", "000009-online-a"]
 
 
@@ -276,9 +278,9 @@ def test_no_update_behind_the_copy_that_is_asked_has_seen_a_step_of_its_episode(
     asked_at: dict[int, int] = {}
     driven_snapshot = held_out.HeldOutEpisodes.before_update
 
-    def noted(self: HeldOutEpisodes, gamma: float) -> None:
+    def noted(self: HeldOutEpisodes, gamma: float, updates: int) -> None:
         known = set(self._copies)
-        driven_snapshot(self, gamma)
+        driven_snapshot(self, gamma, updates)
         for name in set(self._copies) - known:
             asked_at[EPISODES.index(name)] = len(driven.told.batches) - 1  # the newest batch is not trained on yet
 
@@ -305,7 +307,7 @@ def test_training_is_the_same_to_the_bit_with_and_without_questions(tmp_path: Pa
         rig = Driven(folder, write_run(folder))
         with pytest.MonkeyPatch.context() as patch:
             if silent:
-                patch.setattr(held_out.HeldOutEpisodes, "before_update", lambda self, gamma: None)
+                patch.setattr(held_out.HeldOutEpisodes, "before_update", lambda self, gamma, updates: None)
             play_all(rig)
         losses.append(rig.told.losses)
         counters = rig.training.status().counters
@@ -328,7 +330,7 @@ def test_a_resumed_learner_goes_on_with_the_figures_of_the_one_before(tmp_path: 
     )  # fmt: skip
     assert resumed.figures.own == asked.questions.figures.own
     assert (resumed.figures.own.share, resumed.figures.own.asked, resumed.figures.episodes) == (1.0, 4, 1)
-    resumed.before_update(GAMMA)
+    resumed.before_update(GAMMA, 0)
     resumed.finish()
     assert len(of_kind(read_rows(asked.path).rows, CriticRow)) == 1  # what it had been trained on is not asked again
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from policies.settings import LearnerConfig
 from reward_models import live
 from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import config_root
@@ -30,6 +32,19 @@ def test_forms_of_single_steps_refuse_longer_returns(form: str, over_steps: str)
 def test_forms_that_telescope_take_longer_returns(form: str) -> None:
     resolved = load_run("peg_insert", [f"run.reward.form={form}", "algorithm.settings.n_step=3"])
     assert learning_settings(resolved).config.sampling.n_step == 3
+
+
+def test_values_that_do_not_reach_what_shaping_pays_are_refused() -> None:
+    def settings_of(form: str, **values: float) -> LearnerConfig:
+        algorithm = json.dumps({"name": "cqn", "settings": values})
+        return learning_settings(
+            load_run("peg_insert", [f"run.algorithm={algorithm}", f"run.reward.form={form}"])
+        ).config
+
+    with pytest.raises(ConfigError, match="value_min is -1, must be at most -3 with a shaping_weight of 3: returns"):
+        settings_of("potential", shaping_weight=3.0)
+    assert settings_of("potential", shaping_weight=3.0, value_min=-3.0).shaping_weight == 3.0
+    assert settings_of("sparse", value_min=0.0).shaping_weight == 1.0
 
 
 def test_an_unknown_form_is_refused_by_name() -> None:

@@ -225,7 +225,7 @@ def _log_update(
         UpdateRow(
             updates=updates,
             env_steps=steps,
-            utd=updates / steps,
+            utd=UTD,
             updates_per_s=41.0 + rng.normal(0, 2),
             replay=steps,
             params_version=updates // 50,

@@ -91,7 +91,7 @@ def test_the_newest_that_went_well_are_those_whatever_their_numbers_look_like(mo
                    success=True, declared=True, end=EndReason.SUCCESS)
         for number in range(95, 103)
     ]  # fmt: skip
-    record = SimpleNamespace(episodes=lambda kind: rows)
+    record = SimpleNamespace(episodes=lambda kind: rows, model_judges=True)
     titles = [title for title, _ in episodes_to_watch(record)]
     assert [title.split(":")[0] for title in titles] == [f"Episode {102 - at}" for at in range(WATCHED_WELL)]
 

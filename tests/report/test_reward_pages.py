@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reward_models.evaluate.harness import Report, evaluate
@@ -73,6 +75,17 @@ def test_false_dones_are_looked_at_first(report: Report) -> None:
     first = report.judged[worst(report, 1)[0]]
     assert first.latched is not None
     assert not first.success
+
+
+def test_without_a_true_progress_the_largest_error_is_that_against_the_outcome(report: Report) -> None:
+    right = [one for one in report.judged if (one.latched is not None) == one.success][:4]
+    finals = (0.02, 0.3, 0.95, 0.6)
+    told = [
+        replace(one, phi=np.full_like(one.phi, final), truth=np.full_like(one.truth, np.nan))
+        for one, final in zip(right, finals, strict=True)
+    ]
+    gaps = [abs(one.final - one.success) for one in told]
+    assert worst(replace(report, judged=told), 4) == sorted(range(4), key=lambda i: -gaps[i])
 
 
 def test_kinds_are_shown_in_one_order(report: Report) -> None:

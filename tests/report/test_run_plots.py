@@ -11,11 +11,12 @@ import numpy as np
 from matplotlib.image import imread
 
 from reward_models.metrics import wilson_interval
+from robot_stack.config.resolve import load_run
 from robot_stack.report.comparison import Compared, _lines
 from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.plots.learning import draw_learning, rolling_rate, rolling_share
 from robot_stack.report.plots.progress import chosen_episodes, human_spans
-from robot_stack.report.plots.reward import audit_counts
+from robot_stack.report.plots.reward import audit_counts, draw_reward
 from robot_stack.report.plots.run import PLOTS, draw_plots
 from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.runs.rows import EpisodeRow
@@ -102,6 +103,15 @@ def test_a_discarded_episode_is_in_no_curve_takes_robot_time_and_is_last_in_the_
     success, _ = _lines(Compared(name="a", record=record, summary={}, lines=[]))
     assert [list(each) for each in success[:2]] == [[1.0, 3.0], [100.0, 50.0]]
     assert not draw_learning(_record(tmp_path, thrown), tmp_path / "none.png")
+    assert not draw_reward(_record(tmp_path, thrown), tmp_path / "none.png")
+
+
+def test_model_that_may_not_judge_has_missed_nothing(tmp_path: Path) -> None:
+    won, lost = _episode("000000-online-a", truth=True), _episode("000001-online-a", truth=False)
+    record = replace(_record(tmp_path, won, lost), resolved=load_run("mountain_car"))
+    assert re.findall("no success|success|missed", episode_table(record)) == ["no success", "success"]
+    assert [words for words, _ in episodes_to_watch(record)] == ["Episode 1: no success", "Episode 0: success"]
+    assert not draw_reward(record, tmp_path / "none.png")
 
 
 def test_what_the_base_led_is_no_success_of_the_policy_alone(tmp_path: Path) -> None:

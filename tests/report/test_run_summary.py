@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from reward_models.metrics import wilson_interval
+from robot_stack.config.resolve import load_run
 from robot_stack.disk.jsonl import mapping, read_jsonl
 from robot_stack.replay.annotations import LabelLog
-from robot_stack.report.headline import headline
+from robot_stack.report.headline import advice, headline
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.summary import build_summary, write_summary
 from robot_stack.report.targets import figures
@@ -91,6 +92,14 @@ def test_false_dones_count_against_failures_and_misses_against_successes(tmp_pat
     assert reward["false_done_rate"] == 1 / 4
     assert reward["false_done_wilson95"] == pytest.approx(wilson_interval(1, 4), abs=1e-4)
     assert reward["missed_rate"] == 2 / 8
+
+
+def test_model_of_an_environment_that_judges_itself_has_missed_nothing(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "r", [play(declared=False, truth=True)] * 3 + [play(declared=False, truth=False)])
+    (folder / "run.yaml").write_text(load_run("mountain_car").to_yaml())
+    summary = build_summary(folder)
+    assert {summary["reward"][name] for name in ("missed_rate", "missed", "false_done_rate", "false_done")} == {None}
+    assert not [words for words in advice(summary) if "reward model" in words]
 
 
 def test_without_a_failed_episode_the_false_done_rate_is_unknown_and_its_interval_is_everything(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 from robot_stack.cli.cell.measuring import MEASURE, CalibrateOptions
 from robot_stack.cli.cell.own_cell import Enter, say
 from robot_stack.cli.run_folder import load_cell
-from robot_stack.config.files.edit import edited, write_edited
+from robot_stack.config.files.edit import edited, replace_content, write_edited
 from robot_stack.config.files.library import FOLDER, find, is_shipped, roots_of
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.disk.durable import write_durable
 from robot_stack.runs.beginning import command_line
 from robot_stack.sensing.charuco import Board
 from robot_stack.types.errors import ConfigError
@@ -69,7 +68,7 @@ def run(
     try:
         load_cell(name, overrides, root)
     except ConfigError as error:
-        target.unlink() if kept is None else write_durable(target.resolve(), kept)
+        target.unlink() if kept is None else replace_content(target, kept)
         raise ConfigError(f"what was measured does not fit the cell, nothing is written: {error}") from error
     print(f"written to {target}. Next: {command_line('doctor', name, overrides=overrides, root=root)}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,21 +36,30 @@ def edited(text: str, edits: Edits) -> str:
 
 
 def write_edited(source: Path, target: Path, edits: Edits) -> None:
-    """Write `source` with its edits as `target`, at once or not at all; a file behind a link, with its permissions.
+    """Write `source` with its edits as `target`, see `replace_content`.
 
     Raises:
         ConfigError: If a key on the way holds something else than a mapping, or the file cannot be written.
     """
     with source.open(encoding="utf-8", newline="") as file:
         text = edited(file.read(), edits)
-    target = target.resolve()
+    replace_content(target, text)
+
+
+def replace_content(path: Path, content: str | bytes) -> None:
+    """Write what a file shall hold, at once or not at all; a file behind a link, with the permissions that it has.
+
+    Raises:
+        ConfigError: If it cannot be written.
+    """
+    path = path.resolve()
     try:
-        mode = target.stat().st_mode if target.exists() else None
-        write_durable(target, text)
+        mode = path.stat().st_mode if path.exists() else None
+        write_durable(path, content)
         if mode is not None:
-            target.chmod(mode)
+            path.chmod(mode)
     except OSError as error:
-        raise ConfigError(f"{target} is not writable ({error.strerror}), must be; check whose it is") from error
+        raise ConfigError(f"{path} is not writable ({error.strerror}), must be; check whose it is") from error
 
 
 def _edited(text: str, keys: Sequence[str], value: Any) -> str:
@@ -57,8 +67,9 @@ def _edited(text: str, keys: Sequence[str], value: Any) -> str:
     node = YAML(typ="safe", pure=True).compose(text)
     for depth, key in enumerate(keys):
         if not isinstance(node, MappingNode):
-            where, held = ".".join(keys[:depth]), node.value if isinstance(node, ScalarNode) else "a list"
-            raise ConfigError(f"{where} is {held!r}, must be a mapping to hold {'.'.join(keys)}; correct the file")
+            where = ".".join(keys[:depth]) or "file"
+            held = repr(node.value) if isinstance(node, ScalarNode) else "empty" if node is None else "a list"
+            raise ConfigError(f"{where} is {held}, must be a mapping to hold {'.'.join(keys)}; correct it")
         pair = next((pair for pair in node.value if pair[0].value == key), None)
         if pair is None:
             for inner in reversed(keys[depth + 1 :]):
@@ -70,11 +81,12 @@ def _edited(text: str, keys: Sequence[str], value: Any) -> str:
 
 def _with_value(text: str, name: Node, old: Node, value: str) -> str:
     """Return the text with another value behind a key; a comment behind key or value stays in its line."""
-    colon, start, end = name.end_mark.index, old.start_mark.index, _end_of_pair(text, name, old)
-    if name.end_mark.line == old.start_mark.line and end > colon + 1:
+    behind, start, end = _behind_colon(text, name), old.start_mark.index, _end_of_pair(text, name, old)
+    if name.end_mark.line == old.start_mark.line and end > behind:
         return f"{text[:start]}{value}{text[end:]}"
-    comment = text[colon + 1 : end].partition("\n")[0].rstrip()
-    return f"{text[: colon + 1]} {value}{comment}{text[end:]}"
+    colon = "" if text[behind - 1] == ":" else ":"
+    comment = text[behind:end].partition("\n")[0].rstrip()
+    return f"{text[:behind]}{colon} {value}{comment}{text[end:]}"
 
 
 def _with_entry(text: str, mapping: MappingNode, entry: str) -> str:
@@ -104,7 +116,13 @@ def _end(text: str, node: Node) -> int:
 def _end_of_pair(text: str, name: Node, value: Node) -> int:
     """Return where an entry of a mapping ends; behind the colon, where nothing is its value."""
     nothing = isinstance(value, ScalarNode) and value.start_mark.index == value.end_mark.index
-    return int(name.end_mark.index) + 1 if nothing else _end(text, value)
+    return _behind_colon(text, name) if nothing else _end(text, value)
+
+
+def _behind_colon(text: str, name: Node) -> int:
+    """Return where the colon of a key ends; the key itself, where it has none."""
+    colon = re.compile(r"\s*:").match(text, name.end_mark.index)
+    return int(name.end_mark.index) if colon is None else colon.end()
 
 
 def _in_one_line(value: Any) -> str:

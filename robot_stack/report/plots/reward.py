@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from robot_stack.report.plots.style import BLUE, RED, Sheet
 from robot_stack.report.run_folder import RunRecord
 from robot_stack.runs.rows import EpisodeRow
-from robot_stack.types.transition import EpisodeKind
 
 
 def audit_counts(episodes: list[EpisodeRow]) -> np.ndarray:
@@ -26,9 +25,9 @@ def audit_counts(episodes: list[EpisodeRow]) -> np.ndarray:
 
 
 def draw_reward(record: RunRecord, path: Path) -> bool:
-    """Draw the audit of the reward model; return False if the truth of no training episode is known."""
-    online = [row for row in record.episodes(EpisodeKind.ONLINE) if row.truth is not None]
-    if not online:
+    """Draw the audit of the reward model; return False if it may not judge, or no truth is known to judge it by."""
+    online = [row for row in record.judged()[0] if row.truth is not None]
+    if not online or not record.model_judges:
         return False
     with Sheet(path, 1, 2, size=(9.0, 3.4)) as (left, right):
         _audit_panel(left, audit_counts(online))

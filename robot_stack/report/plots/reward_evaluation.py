@@ -86,14 +86,15 @@ def _error(one: Judged) -> float:
 def worst(report: Report, count: int) -> list[int]:
     """Return the indices of the episodes to look at first.
 
-    False dones come first, then missed successes, then the largest errors of the final Φ.
+    False dones come first, then missed successes, then the largest errors of the final Φ: against the
+    outcome, where the true progress is not known.
     """
 
     def rank(i: int) -> tuple[int, float]:
         one = report.judged[i]
         said = one.latched is not None
         wrong = 0 if said and not one.success else 1 if one.success and not said else 2
-        gap = abs(one.final - one.truth[-1])
-        return wrong, -float(np.nan_to_num(gap))
+        meant = one.truth[-1] if np.isfinite(one.truth[-1]) else float(one.success)
+        return wrong, -float(np.nan_to_num(abs(one.final - meant)))
 
     return sorted(range(len(report.judged)), key=rank)[:count]
