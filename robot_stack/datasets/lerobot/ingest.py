@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from robot_stack.datasets import bounds
+from robot_stack.datasets.declared import check_held
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.inside import fill, inside, inside_folder, short_text
@@ -100,11 +101,12 @@ class LeRobotFolder:
         with readable(self.root):
             rows = self._rows(line, number)
             rest = line.get(layout.EPISODE_COLUMN)
-            steps = int(line["length"])
-            if rest is not None and self.complete:
-                images = {c.name: self._images(c.name, line, steps + 1) for c in self.spec.cameras}
-                return episode_from(rows, images, rest, self.spec)
-            images = {c.name: self._images(c.name, line, steps) for c in self.spec.cameras}
+            whole = rest if self.complete else None
+            frames = int(line["length"]) + (whole is not None)
+            check_held(f"episode {number} of {self.root}", frames - 1, self.spec)
+            images = {c.name: self._images(c.name, line, frames) for c in self.spec.cameras}
+            if whole is not None:
+                return episode_from(rows, images, whole, self.spec)
             name = f"{number:06d}-demo-lerobot"
             header = {"episode_id": name, "kind": "demo", "task": self.task, "actor": "lerobot", "started_unix_s": 0.0}
             if rest is not None:
