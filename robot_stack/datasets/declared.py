@@ -26,6 +26,8 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
 
 _CODECS = ["bytes", "zstd", "crc32c"]
+_KEYS = {"name": "default", "configuration": {"separator": "."}}
+"""Of the chunks, which are looked at by these names."""
 _ZSTD_MAGIC = 0xFD2FB528
 _ADVICE = "leave the episode out, or take it from somebody you trust"
 
@@ -64,6 +66,11 @@ def check_sizes(path: Path) -> None:
         manifest = Manifest.load(path)
         if manifest is None:
             return
+        if json.loads(short_text(path, "zarr.json")).get("consolidated_metadata") is not None:
+            raise StoreError(
+                f"consolidated_metadata of {path.name} is there, must not be: it says of arrays what their own files "
+                f"may not; {_ADVICE}"
+            )
         _, spec = read_header(path)
         for column in columns(spec):
             _check_array(path, column, spec, manifest.length + column.per_frame)
@@ -133,6 +140,11 @@ def _check_array(path: Path, column: Column, spec: Spec, rows: int) -> None:
         raise StoreError(
             f"array {column.name} of {path.name} is {found[0]} {found[1]} by {found[2]} in chunks of {chunk}, "
             f"must be {wanted[0]} {wanted[1]} by {_CODECS} in chunks of at most {most_rows} rows; {_ADVICE}"
+        )
+    if said["chunk_key_encoding"] != _KEYS:
+        raise StoreError(
+            f"chunk keys of array {column.name} of {path.name} are {str(said['chunk_key_encoding'])[:200]}, must be "
+            f"{_KEYS}; {_ADVICE}"
         )
     for file in (path / column.name).glob("c.*"):
         unpacked = _unpacked_bytes(file)
