@@ -25,7 +25,7 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
 from robot_stack.types.preferences import Kept, Preference, carried
-from robot_stack.types.spec import Spec
+from robot_stack.types.spec import GRIPPER_MEANING, Spec
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeKind
 
@@ -174,9 +174,10 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], spec: Spec, name: str) -> No
     for action in ("executed", "proposed", "human"):
         values = arrays[action]
         if not (np.abs(values) <= 1.0 + 1e-5).all():
+            gripper = f", and a discrete gripper: {GRIPPER_MEANING}" if spec.discrete_gripper_indices else ""
             raise StoreError(
                 f"{action} of episode {name} spans {values.min():.3g} to {values.max():.3g}, must be within [-1, 1]; "
-                "scale the actions to the steps of the cell first"
+                f"scale the actions to the steps of the cell first{gripper}"
             )
     if not np.isfinite(arrays["proprio"]).all():
         raise StoreError(f"proprio of episode {name} has an entry that is not finite, must be finite; leave it out")

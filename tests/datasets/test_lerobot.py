@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -349,7 +350,9 @@ def test_dataset_of_another_program_needs_a_run_that_it_fits(copy: Path, view: S
     )  # fmt: skip
 
 
-def foreign(copy: Path, *, tasks: list[list[str]] | None = None, action: float | None = None) -> None:
+def foreign(
+    copy: Path, *, tasks: list[list[str]] | None = None, action: float | None = None, grips: Sequence[float] = (-1.0,)
+) -> None:
     """Make a copy of the five episodes another program's: without our files and columns."""
     (copy / layout.OURS).unlink()
     path = copy / "meta/episodes/chunk-000/file-000.parquet"
@@ -361,7 +364,7 @@ def foreign(copy: Path, *, tasks: list[list[str]] | None = None, action: float |
         path = copy / "data/chunk-000/file-000.parquet"
         table = pq.read_table(path)
         field = table.schema.field("action")
-        values = pa.array([[action] * 6 + [1.0] for _ in range(97)], field.type)
+        values = pa.array([[action] * 6 + [grips[row % len(grips)]] for row in range(97)], field.type)
         pq.write_table(table.set_column(table.column_names.index("action"), field, values), path)
 
 
@@ -418,6 +421,29 @@ def test_actions_that_look_like_metres_are_warned_of(
     foreign(copy, action=action)
     store = import_lerobot(copy, tmp_path / "b", like=Like(spec=view.spec, task="t"), on_episode=quiet)
     assert [("99 % of motions are below 0.004" in each) for each in store.warnings] == [True] * warned
+
+
+@pytest.mark.parametrize(
+    ("grips", "warned"),
+    [
+        ([0, 1], "arm.gripper of the actions is 0, 1"),  # LeRobot's CLOSE and STAY
+        ([1], "arm.gripper of the actions is 1"),
+        ([0, 0.5, 1], "arm.gripper of the actions is 0, 0.5, 1"),  # as scaled by who was told to
+        ([-1, -0.4, 1], "arm.gripper of the actions is -1, -0.4, 1"),
+        ([0, 0.1, 0.2, 0.3, 0.4, 0.5], "arm.gripper of the actions is 0, 0.1, 0.2, 0.3, 0.4, ..."),
+        ([-1, 0, 1], None),
+        ([-1, 1], None),
+        ([0], None),
+    ],
+)
+def test_gripper_that_may_mean_otherwise_is_warned_of(
+    copy: Path, view: StoreView, tmp_path: Path, grips: list[float], warned: str | None
+) -> None:
+    foreign(copy, action=0.2, grips=grips)
+    store = import_lerobot(copy, tmp_path / "b", like=Like(spec=view.spec, task="t"), on_episode=quiet)
+    assert [each.partition(", where -1 closes, 0 stays and 1 opens;")[0] for each in store.warnings] == (
+        [warned] if warned else []
+    )
 
 
 def test_dataset_of_another_program_becomes_episodes_that_were_cut_short(
@@ -483,7 +509,8 @@ def test_actions_of_another_scale_are_refused(copy: Path, tmp_path: Path) -> Non
     field = table.schema.field("action")
     values = pa.array([[3.0] * 7 for _ in range(97)], field.type)
     pq.write_table(table.set_column(index, field, values), path)
-    refused(copy, tmp_path, r"executed of episode .* spans 3 to 3, must be within \[-1, 1\]; scale the actions")
+    words = r"executed of episode .* spans 3 to 3, must be within \[-1, 1\]; scale .* gripper: -1 closes"
+    refused(copy, tmp_path, words)
 
 
 def test_rows_that_are_missing_are_named(copy: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from robot_stack.datasets.told import Said, text_of
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
-from robot_stack.types.spec import Spec
+from robot_stack.types.spec import GRIPPER_DEADBAND, GRIPPER_MEANING, Spec
 
 DAMAGES = (
     OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
@@ -81,11 +81,6 @@ class LeRobotFolder:
     complete: bool
     _data: tuple[int, int, Any] | None = None
     _videos: dict[str, tuple[Path, VideoReader]] = field(default_factory=dict)
-
-    @property
-    def motion(self) -> list[int]:
-        """Return which entries of an action move an arm, not its gripper."""
-        return [i for i, name in enumerate(self.spec.action_names) if not name.endswith(".gripper")]
 
     def told(self, number: int) -> str:
         """Return the task in words, as the robot was told it in an episode."""
@@ -163,11 +158,11 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
         StorePaths(draft).episodes.mkdir()
         store = NewStore(root=draft, spec=source.spec, task=source.task, text=source.text)
         try:
-            motions = []
+            executed = []
             for done, number in enumerate(source.chosen, 1):
                 on_episode("imported", done, len(source.chosen))
                 episode, (labels, marks, preferences) = source.read(number)
-                motions.append(np.abs(episode.arrays["executed"][:, source.motion]))
+                executed.append(episode.arrays["executed"])
                 if episode.header.first_task:
                     store.text = source.told(number)
                 else:
@@ -178,16 +173,32 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
                 store.preferences += preferences
         finally:
             source.close()
-        usual = float(np.percentile(np.concatenate(motions), 99))
-        if usual < SMALL_ACTION and not source.ours:
-            store.warnings.append(
-                f"99 % of motions are below {usual:.2g}, where 1 is the cell's step in m or rad; if these are metres, "
-                "divide them by the steps and import again"
-            )
+        if not source.ours:
+            store.warnings += _doubts(np.concatenate(executed), source.spec)
         store.finish(
             "import lerobot", [folder], {"dataset": str(source.info.get("robot_type"))[: bounds.MAX_NAME_CHARS]}
         )
     return store
+
+
+def _doubts(actions: np.ndarray, spec: Spec) -> Iterator[str]:
+    """Yield what of the actions of another program, (N, A), may not mean what the same numbers mean here."""
+    motion = [i for i, name in enumerate(spec.action_names) if not name.endswith(".gripper")]
+    usual = float(np.percentile(np.abs(actions[:, motion]), 99))
+    if usual < SMALL_ACTION:
+        yield (
+            f"99 % of motions are below {usual:.2g}, where 1 is the cell's step in m or rad; if these are metres, "
+            "divide them by the steps and import again"
+        )
+    for entry in spec.discrete_gripper_indices:
+        values = np.unique(np.round(actions[:, entry], 3))
+        only_opens = values[0] >= -GRIPPER_DEADBAND and values[-1] > GRIPPER_DEADBAND
+        if only_opens or not np.isin(values, (-1, 0, 1)).all():
+            listed = ", ".join(f"{value:g}" for value in values[:5]) + ", ..." * (len(values) > 5)
+            yield (
+                f"{spec.action_names[entry]} of the actions is {listed}, where {GRIPPER_MEANING}; if these mean "
+                "otherwise, convert them and import again"
+            )
 
 
 def _told(line: Mapping[str, Any]) -> str:
