@@ -96,8 +96,8 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
 
     Returns it, and `<folder>/<old id>` -> new id where they differ.
 
-    The same episode in two of them is taken once, with what operators said of both. Another episode of the same
-    id gets a number behind its id.
+    The same episode in two of them is taken once, with what operators and reward models said of both. Another episode
+    of the same id gets a number behind its id.
 
     Raises:
         StoreError: If there are fewer than two, their specs or tasks differ (every differing field is named), or the
@@ -127,6 +127,7 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
                     store.marks += [mark for mark in marked if mark not in store.marks]
                     noted = (replace(n, episode_id=names[seal]) for n in view.notes if n.episode_id == episode_id)
                     store.notes += [note for note in noted if note not in store.notes]
+                    store.copy_scores(view, episode_id, names[seal])
                     continue
                 name = _free(episode_id, store.taken)
                 if store.copy(view, episode_id, name=name):

@@ -81,12 +81,17 @@ class NewStore:
         self.labels += [replace(label, episode_id=name) for label in view.labels_of(episode_id)]
         self.notes += [replace(note, episode_id=name) for note in view.notes if note.episode_id == episode_id]
         self.marks += [replace(mark, episode_id=name) for mark in view.marks if mark.episode_id == episode_id]
-        for scores in view.paths.scores.glob(f"*/{episode_id}.npz"):
-            beside = StorePaths(self.root).scores / scores.parent.name / f"{name}.npz"
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(scores, beside)
+        self.copy_scores(view, episode_id, name)
         self.taken.append(name)
         return True
+
+    def copy_scores(self, view: StoreView, episode_id: str, name: str) -> None:
+        """Copy the scores of an episode, which is `name` in this store, by the reward models that have none here."""
+        for scores in view.paths.scores.glob(f"*/{episode_id}.npz"):
+            beside = StorePaths(self.root).scores / scores.parent.name / f"{name}.npz"
+            if not beside.exists():
+                beside.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(scores, beside)
 
     def carry(self, view: StoreView, kept: Mapping[str, Kept]) -> None:
         """Take the preferences of another folder both of whose moments are here.

@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from robot_stack.datasets.edit import Changes, by_field, by_share, edit, merge, split
 from robot_stack.datasets.store_view import StoreView, broken, open_store
 from robot_stack.datasets.summary import summarize
+from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.reward import EpisodeScores
 from tests.datasets.data_rig import assert_same_episode, contents, label, made_episode, made_spec, write_folder
 
 
@@ -77,6 +80,22 @@ def test_same_episode_keeps_what_is_noted_in_either_copy(tmp_path: Path) -> None
         edit(one, tmp_path / name, Changes(notes={"e": note}), now_unix_s=float(name))
     merge([open_store(tmp_path / "2"), open_store(tmp_path / "3")], tmp_path / "all")
     assert [note.text for note in open_store(tmp_path / "all").notes] == ["the lamp was off", "the peg was loose"]
+
+
+@pytest.mark.parametrize("order", [("scored", "copy"), ("copy", "scored")])
+def test_same_episode_keeps_the_scores_of_either_copy(tmp_path: Path, order: tuple[str, str]) -> None:
+    """Each of its own reward model; of one that scored both, those of the first copy."""
+    write_folder(tmp_path / "copy", [made_episode("e", steps=6)])
+    shutil.copytree(tmp_path / "copy", tmp_path / "scored")
+    for name, version, most in (("scored", "v1", 1.0), ("scored", "v2", 0.8), ("copy", "v2", 0.6)):
+        progress = np.linspace(0, most, 7, dtype=np.float32)
+        scores = EpisodeScores(episode_id="e", version=version, progress=progress, success=progress)
+        ScoreFiles(tmp_path / name / "scores").append(scores)
+    merge([open_store(tmp_path / name) for name in order], tmp_path / "all")
+    found, wanted = (contents(tmp_path / name / "scores") for name in ("all", "scored"))
+    assert found.keys() == {"v1/e.npz", "v2/e.npz"}
+    assert found["v1/e.npz"] == wanted["v1/e.npz"]
+    assert found["v2/e.npz"] == contents(tmp_path / order[0] / "scores")["v2/e.npz"]
 
 
 def test_words_of_the_tasks_of_all_are_kept_and_a_contradiction_is_told(tmp_path: Path) -> None:
