@@ -91,10 +91,8 @@ def split(view: StoreView, out: Path, parts: Mapping[str, Sequence[str]], how: M
     return stores
 
 
-def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, str]]:
+def merge(views: Sequence[StoreView], out: Path) -> NewStore:
     """Write one dataset of all episodes of several.
-
-    Returns it, and `<folder>/<old id>` -> new id where they differ.
 
     The same episode in two of them is taken once, with what operators and reward models said of both. Another episode
     of the same id gets a number behind its id.
@@ -112,7 +110,6 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
             raise StoreError(f"task of {view.root} is {view.task!r}, must be {first.task!r}; leave it out")
     with new_folder(out) as draft:
         store = start_store(draft, first)
-        renamed = {}
         names: dict[bytes, str] = {}
         for view in views:
             kept = {}
@@ -129,15 +126,15 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
                     store.notes += [note for note in noted if note not in store.notes]
                     store.copy_scores(view, episode_id, names[seal])
                     continue
-                name = _free(episode_id, store.taken)
+                name = store.free(episode_id)
                 if store.copy(view, episode_id, name=name):
                     names[seal] = name
                     kept[episode_id] = Kept(name=name)
                     if name != episode_id:
-                        renamed[f"{view.root}/{episode_id}"] = name
+                        store.renamed[f"{view.root}/{episode_id}"] = name
             store.carry(view, kept)
-        store.finish("merge", [view.root for view in views], {"renamed": renamed})
-    return store, renamed
+        store.finish("merge", [view.root for view in views], {"renamed": store.renamed})
+    return store
 
 
 def _take_words(store: NewStore, view: StoreView) -> None:
@@ -147,14 +144,6 @@ def _take_words(store: NewStore, view: StoreView) -> None:
         if taken.setdefault(task_id, text) != text:
             store.warnings.append(f"task {task_id} is {text!r} in {view.root}, and is now {taken[task_id]!r}")
     store.others = {task_id: text for task_id, text in taken.items() if task_id != store.task}
-
-
-def _free(episode_id: str, taken: Sequence[str]) -> str:
-    name, number = episode_id, 1
-    while name in taken:
-        number += 1
-        name = f"{episode_id}-{number}"
-    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

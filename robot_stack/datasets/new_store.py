@@ -40,6 +40,7 @@ class NewStore:
     Attributes:
         others: Id -> words of the other tasks of its run: its way back, or those that take turns with it.
         left_out: Episode -> why it was not taken.
+        renamed: Episode, with the folder it is from -> its id here, where that is another one.
         taken: Ids of what has been written.
         warnings: What was taken, and may not be what it is taken for.
     """
@@ -54,8 +55,17 @@ class NewStore:
     marks: list[StageMark] = field(default_factory=list)
     preferences: list[Preference] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def free(self, episode_id: str) -> str:
+        """Return this id, with a number behind it if an episode here has it already."""
+        name, number = episode_id, 1
+        while name in self.taken:
+            number += 1
+            name = f"{episode_id}-{number}"
+        return name
 
     def copy(
         self, view: StoreView, episode_id: str, *, name: str | None = None, kind: EpisodeKind | None = None

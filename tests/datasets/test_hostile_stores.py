@@ -159,7 +159,7 @@ def use(verb: str, store: Path, good: Path, out: Path) -> None:
     elif verb == "edit":
         edit(view, out, Changes(trims={NAME: (0, 3)}), now_unix_s=1.0)
     else:
-        made, _ = merge([view, open_store(good)], out)
+        made = merge([view, open_store(good)], out)
         shutil.rmtree(out)
         raise StoreError("; ".join(made.left_out.values()))
 
@@ -188,7 +188,7 @@ def test_hostile_episode_is_refused_or_left_out_by_name(
 
 def test_the_store_is_a_good_one(store: Path, good: Path, tmp_path: Path) -> None:
     """Else the refusals above would prove nothing."""
-    made, _ = merge([open_store(store), open_store(good)], tmp_path / "out")
+    made = merge([open_store(store), open_store(good)], tmp_path / "out")
     assert (made.left_out, len(made.taken)) == ({}, 2)
 
 

@@ -7,9 +7,10 @@ read like another program's, with the ids of its episodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from robot_stack.datasets.told import Said, text_of
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.preferences import Kept, Preference, carried
 from robot_stack.types.spec import GRIPPER_DEADBAND, GRIPPER_MEANING, Spec
 
 DAMAGES = (
@@ -158,7 +160,7 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
         StorePaths(draft).episodes.mkdir()
         store = NewStore(root=draft, spec=source.spec, task=source.task, text=source.text)
         try:
-            executed = []
+            executed, answers = [], []
             for done, number in enumerate(source.chosen, 1):
                 on_episode("imported", done, len(source.chosen))
                 episode, (labels, marks, preferences) = source.read(number)
@@ -167,18 +169,43 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
                     store.text = source.told(number)
                 else:
                     store.others[episode.header.task_id] = source.told(number)
+                called = episode.header.episode_id
+                name = called if source.ours else store.free(called)
+                if name != called:  # of exports that LeRobot has merged: each run begins with the same ids
+                    episode = replace(episode, header=replace(episode.header, episode_id=name))
+                    store.renamed[f"{folder}/episode {number}, {called}"] = name
                 store.write(episode)
-                store.labels += labels
-                store.marks += marks
-                store.preferences += preferences
+                store.labels += [replace(label, episode_id=name) for label in labels]
+                store.marks += [replace(mark, episode_id=name) for mark in marks]
+                answers.append((called, name, preferences))
         finally:
             source.close()
+        _take_preferences(store, answers)
         if not source.ours:
             store.warnings += _doubts(np.concatenate(executed), source.spec)
         store.finish(
             "import lerobot", [folder], {"dataset": str(source.info.get("robot_type"))[: bounds.MAX_NAME_CHARS]}
         )
     return store
+
+
+def _take_preferences(store: NewStore, answers: Sequence[tuple[str, str, list[Preference]]]) -> None:
+    """Take the preferences of episodes, but those that name another one whose id is there twice.
+
+    Args:
+        store: Gets them.
+        answers: Per episode, what it was called, what it is called, and the preferences beside it.
+    """
+    called = Counter(each for each, *_ in answers)
+    unclear = 0
+    for own, name, preferences in answers:
+        for each in preferences:
+            kept = {other: Kept(name=other) for other in each.episodes if called[other] < 2} | {own: Kept(name=name)}
+            found = carried([each], kept)
+            store.preferences += found
+            unclear += not found
+    if unclear:
+        store.warnings.append(f"{unclear} preferences name an episode whose id is there twice, and are left out")
 
 
 def _doubts(actions: np.ndarray, spec: Spec) -> Iterator[str]:
