@@ -17,6 +17,7 @@ from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.new_store import NewStore, start_store
 from robot_stack.datasets.store_view import Note, StoreView, broken
 from robot_stack.datasets.summary import EpisodeSummary
+from robot_stack.datasets.told import text_of
 from robot_stack.replay.columns import columns
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.manifest import FILE_NAME, Manifest
@@ -176,12 +177,15 @@ def edit(view: StoreView, out: Path, changes: Changes, *, now_unix_s: float) -> 
         now_unix_s: Stamp of new labels and notes.
 
     Raises:
-        StoreError: If nothing changes, an episode is not there or cannot be trimmed so, or the disk refuses.
+        StoreError: If nothing changes, an episode is not there or cannot be trimmed so, a note is too long, or the disk
+            refuses.
     """
     changed = {*changes.verdicts, *changes.trims, *changes.notes}
     if not changed:
         raise StoreError("number of changes is 0, must be at least 1; say what to relabel, discard, trim or note")
     view.check_there(sorted(changed))
+    for episode_id, text in changes.notes.items():
+        text_of(text, f"note on {episode_id}")
     with new_folder(out) as draft:
         store = start_store(draft, view)
         for episode_id in view.episodes:
