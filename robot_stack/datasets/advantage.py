@@ -15,7 +15,7 @@ import numpy as np
 from robot_stack.datasets.declared import check_scores
 from robot_stack.datasets.store_view import StoreView
 from robot_stack.replay.annotations import ScoreFiles
-from robot_stack.replay.outcome import Outcome, outcome
+from robot_stack.replay.outcome import Outcome, trained_outcome
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
@@ -64,7 +64,8 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
 
     :math:`A_t = \Phi_{t+n} - \Phi_t - n / L` with n the steps of a second, fewer at the end of an episode, and
     L the median length of the task's successes among them: a step that a usual success takes too has 0. At its end an
-    episode has :math:`\Phi_T` = 1 if it succeeded, 0 if it failed, and what was scored if it was cut short.
+    episode has :math:`\Phi_T` = 1 if it succeeded, 0 if it failed, and what was scored if it was cut short, be it by a
+    claim of success that was refused.
 
     Args:
         view: The folder.
@@ -79,7 +80,7 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
     chosen, scored = _scores(view, episode_ids, version)
     kept = [episode_id for episode_id in episode_ids if episode_id in scored]
     episodes = {episode_id: view.read(episode_id, images=False) for episode_id in kept}
-    counts = {name: outcome(view.labels_of(name), episode.end) for name, episode in episodes.items()}
+    counts = {name: trained_outcome(view.labels_of(name), episode.end) for name, episode in episodes.items()}
     usual = _usual_steps(episodes, counts)
     ahead = max(1, round(LOOKAHEAD_S * view.spec.rate_hz))
     progress, advantage = {}, {}

@@ -26,6 +26,8 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
 
 _CODECS = ["bytes", "zstd", "crc32c"]
+_KEYS = {"name": "default", "configuration": {"separator": "."}}
+"""Of the chunks, which are looked at by these names."""
 _ZSTD_MAGIC = 0xFD2FB528
 _ADVICE = "leave the episode out, or take it from somebody you trust"
 
@@ -64,12 +66,26 @@ def check_sizes(path: Path) -> None:
         manifest = Manifest.load(path)
         if manifest is None:
             return
-        _, spec = read_header(path)
-        total = sum(_check_array(path, each, spec, manifest.length + each.per_frame) for each in columns(spec))
-        if total > bounds.MAX_EPISODE_BYTES:
+        if json.loads(short_text(path, "zarr.json")).get("consolidated_metadata") is not None:
             raise StoreError(
-                f"size of {path.name} is {total} bytes, must be at most {bounds.MAX_EPISODE_BYTES}; {_ADVICE}"
+                f"consolidated_metadata of {path.name} is there, must not be: it says of arrays what their own files "
+                f"may not; {_ADVICE}"
             )
+        _, spec = read_header(path)
+        for column in columns(spec):
+            _check_array(path, column, spec, manifest.length + column.per_frame)
+        check_held(path.name, manifest.length, spec)
+
+
+def check_held(name: str, length: int, spec: Spec) -> None:
+    """Raise StoreError unless an episode of this many actions may be held in memory."""
+    total = sum((length + column.per_frame) * _row_bytes(column) for column in columns(spec))
+    if total > bounds.MAX_EPISODE_BYTES:
+        raise StoreError(f"size of {name} is {total} bytes, must be at most {bounds.MAX_EPISODE_BYTES}; {_ADVICE}")
+
+
+def _row_bytes(column: Column) -> int:
+    return math.prod(column.shape) * np.dtype(column.dtype).itemsize
 
 
 @contextmanager
@@ -113,8 +129,8 @@ def _array_header(path: Path, member: zipfile.ZipInfo) -> tuple[tuple[int, ...],
     return shape, math.prod(shape) * dtype.itemsize
 
 
-def _check_array(path: Path, column: Column, spec: Spec, rows: int) -> int:
-    """Check one array, and return the number of bytes that it unpacks to."""
+def _check_array(path: Path, column: Column, spec: Spec, rows: int) -> None:
+    """Raise StoreError unless one array is laid out as its column is, and its chunks unpack to what it says."""
     said: dict[str, Any] = json.loads(short_text(path, f"{column.name}/zarr.json", bounds.MAX_TEXT_CHARS * 4))
     chunk = list(said["chunk_grid"]["configuration"]["chunk_shape"])
     found = (said["shape"], said["data_type"], [codec["name"] for codec in said["codecs"]], chunk[1:])
@@ -125,15 +141,18 @@ def _check_array(path: Path, column: Column, spec: Spec, rows: int) -> int:
             f"array {column.name} of {path.name} is {found[0]} {found[1]} by {found[2]} in chunks of {chunk}, "
             f"must be {wanted[0]} {wanted[1]} by {_CODECS} in chunks of at most {most_rows} rows; {_ADVICE}"
         )
-    row_bytes = math.prod(column.shape) * np.dtype(column.dtype).itemsize
+    if said["chunk_key_encoding"] != _KEYS:
+        raise StoreError(
+            f"chunk keys of array {column.name} of {path.name} are {str(said['chunk_key_encoding'])[:200]}, must be "
+            f"{_KEYS}; {_ADVICE}"
+        )
     for file in (path / column.name).glob("c.*"):
         unpacked = _unpacked_bytes(file)
-        if unpacked != chunk[0] * row_bytes:
+        if unpacked != chunk[0] * _row_bytes(column):
             raise StoreError(
                 f"unpacked size of {path.name}/{column.name}/{file.name} is {unpacked} bytes, must be "
-                f"{chunk[0] * row_bytes} as a chunk of its array; {_ADVICE}"
+                f"{chunk[0] * _row_bytes(column)} as a chunk of its array; {_ADVICE}"
             )
-    return rows * row_bytes
 
 
 def _unpacked_bytes(file: Path) -> int:

@@ -37,10 +37,10 @@ def new_folder(out: Path) -> Iterator[Path]:
         try:
             _empty(draft)
             yield draft
-            (draft / LOCK).unlink()
             # one sync of the disk: thousands of chunk files synced one by one take minutes
             os.sync()
             draft.rename(out)
+            (out / LOCK).unlink()  # not before: until the draft has its name, it is nobody else's to empty
             sync_directory(out.parent)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)

@@ -17,6 +17,7 @@ from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.new_store import NewStore, start_store
 from robot_stack.datasets.store_view import Note, StoreView, broken
 from robot_stack.datasets.summary import EpisodeSummary
+from robot_stack.datasets.told import text_of
 from robot_stack.replay.columns import columns
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.manifest import FILE_NAME, Manifest
@@ -91,13 +92,11 @@ def split(view: StoreView, out: Path, parts: Mapping[str, Sequence[str]], how: M
     return stores
 
 
-def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, str]]:
+def merge(views: Sequence[StoreView], out: Path) -> NewStore:
     """Write one dataset of all episodes of several.
 
-    Returns it, and `<folder>/<old id>` -> new id where they differ.
-
-    The same episode in two of them is taken once, with what operators said of both. Another episode of the same
-    id gets a number behind its id.
+    The same episode in two of them is taken once, with what operators and reward models said of both. Another episode
+    of the same id gets a number behind its id.
 
     Raises:
         StoreError: If there are fewer than two, their specs or tasks differ (every differing field is named), or the
@@ -112,7 +111,6 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
             raise StoreError(f"task of {view.root} is {view.task!r}, must be {first.task!r}; leave it out")
     with new_folder(out) as draft:
         store = start_store(draft, first)
-        renamed = {}
         names: dict[bytes, str] = {}
         for view in views:
             kept = {}
@@ -127,16 +125,17 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
                     store.marks += [mark for mark in marked if mark not in store.marks]
                     noted = (replace(n, episode_id=names[seal]) for n in view.notes if n.episode_id == episode_id)
                     store.notes += [note for note in noted if note not in store.notes]
+                    store.copy_scores(view, episode_id, names[seal])
                     continue
-                name = _free(episode_id, store.taken)
+                name = store.free(episode_id)
                 if store.copy(view, episode_id, name=name):
                     names[seal] = name
                     kept[episode_id] = Kept(name=name)
                     if name != episode_id:
-                        renamed[f"{view.root}/{episode_id}"] = name
+                        store.renamed[f"{view.root}/{episode_id}"] = name
             store.carry(view, kept)
-        store.finish("merge", [view.root for view in views], {"renamed": renamed})
-    return store, renamed
+        store.finish("merge", [view.root for view in views], {"renamed": store.renamed})
+    return store
 
 
 def _take_words(store: NewStore, view: StoreView) -> None:
@@ -146,14 +145,6 @@ def _take_words(store: NewStore, view: StoreView) -> None:
         if taken.setdefault(task_id, text) != text:
             store.warnings.append(f"task {task_id} is {text!r} in {view.root}, and is now {taken[task_id]!r}")
     store.others = {task_id: text for task_id, text in taken.items() if task_id != store.task}
-
-
-def _free(episode_id: str, taken: Sequence[str]) -> str:
-    name, number = episode_id, 1
-    while name in taken:
-        number += 1
-        name = f"{episode_id}-{number}"
-    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +177,15 @@ def edit(view: StoreView, out: Path, changes: Changes, *, now_unix_s: float) -> 
         now_unix_s: Stamp of new labels and notes.
 
     Raises:
-        StoreError: If nothing changes, an episode is not there or cannot be trimmed so, or the disk refuses.
+        StoreError: If nothing changes, an episode is not there or cannot be trimmed so, a note is too long, or the disk
+            refuses.
     """
     changed = {*changes.verdicts, *changes.trims, *changes.notes}
     if not changed:
         raise StoreError("number of changes is 0, must be at least 1; say what to relabel, discard, trim or note")
     view.check_there(sorted(changed))
+    for episode_id, text in changes.notes.items():
+        text_of(text, f"note on {episode_id}")
     with new_folder(out) as draft:
         store = start_store(draft, view)
         for episode_id in view.episodes:

@@ -25,7 +25,7 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
 from robot_stack.types.preferences import Kept, Preference, carried
-from robot_stack.types.spec import Spec
+from robot_stack.types.spec import GRIPPER_MEANING, Spec
 from robot_stack.types.stages import StageMark
 from robot_stack.types.transition import EpisodeKind
 
@@ -40,6 +40,7 @@ class NewStore:
     Attributes:
         others: Id -> words of the other tasks of its run: its way back, or those that take turns with it.
         left_out: Episode -> why it was not taken.
+        renamed: Episode, with the folder it is from -> its id here, where that is another one.
         taken: Ids of what has been written.
         warnings: What was taken, and may not be what it is taken for.
     """
@@ -54,8 +55,17 @@ class NewStore:
     marks: list[StageMark] = field(default_factory=list)
     preferences: list[Preference] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def free(self, episode_id: str) -> str:
+        """Return this id, with a number behind it if an episode here has it already."""
+        name, number = episode_id, 1
+        while name in self.taken:
+            number += 1
+            name = f"{episode_id}-{number}"
+        return name
 
     def copy(
         self, view: StoreView, episode_id: str, *, name: str | None = None, kind: EpisodeKind | None = None
@@ -81,12 +91,17 @@ class NewStore:
         self.labels += [replace(label, episode_id=name) for label in view.labels_of(episode_id)]
         self.notes += [replace(note, episode_id=name) for note in view.notes if note.episode_id == episode_id]
         self.marks += [replace(mark, episode_id=name) for mark in view.marks if mark.episode_id == episode_id]
-        for scores in view.paths.scores.glob(f"*/{episode_id}.npz"):
-            beside = StorePaths(self.root).scores / scores.parent.name / f"{name}.npz"
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(scores, beside)
+        self.copy_scores(view, episode_id, name)
         self.taken.append(name)
         return True
+
+    def copy_scores(self, view: StoreView, episode_id: str, name: str) -> None:
+        """Copy the scores of an episode, which is `name` in this store, by the reward models that have none here."""
+        for scores in view.paths.scores.glob(f"*/{episode_id}.npz"):
+            beside = StorePaths(self.root).scores / scores.parent.name / f"{name}.npz"
+            if not beside.exists():
+                beside.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(scores, beside)
 
     def carry(self, view: StoreView, kept: Mapping[str, Kept]) -> None:
         """Take the preferences of another folder both of whose moments are here.
@@ -174,9 +189,10 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], spec: Spec, name: str) -> No
     for action in ("executed", "proposed", "human"):
         values = arrays[action]
         if not (np.abs(values) <= 1.0 + 1e-5).all():
+            gripper = f", and a discrete gripper: {GRIPPER_MEANING}" if spec.discrete_gripper_indices else ""
             raise StoreError(
                 f"{action} of episode {name} spans {values.min():.3g} to {values.max():.3g}, must be within [-1, 1]; "
-                "scale the actions to the steps of the cell first"
+                f"scale the actions to the steps of the cell first{gripper}"
             )
     if not np.isfinite(arrays["proprio"]).all():
         raise StoreError(f"proprio of episode {name} has an entry that is not finite, must be finite; leave it out")

@@ -226,15 +226,24 @@ def _set_aside(aside: Path) -> dict[str, str]:
     found = {}
     for path in sorted(aside.iterdir()) if aside.exists() else ():
         reason = path / "reason.txt"
-        found[path.name] = reason.read_text().strip() if reason.exists() else "unknown"
+        found[path.name] = reason.read_text(errors="replace").strip() if reason.exists() else "unknown"
     return found
 
 
 def _notes(path: Path) -> tuple[Note, ...]:
-    found = read_jsonl(path, lambda row: Note(**row))
+    found = read_jsonl(path, _note)
     for where, why in found.damaged.items():
         raise StoreError(f"{where} of {path.parent} is unreadable ({why}), must be a note; remove the line")
     return tuple(found.rows)
+
+
+def _note(row: Any) -> Note:
+    note = Note(**row)
+    if not (type(note.text) is type(note.episode_id) is str and isinstance(note.stamp_unix_s, int | float)):
+        raise ValueError("it must have texts for episode and text, and a time")
+    if len(note.text) > bounds.MAX_TEXT_CHARS:
+        raise ValueError(f"its text has {len(note.text)} characters, must have at most {bounds.MAX_TEXT_CHARS}")
+    return note
 
 
 def _origin_text(root: Path) -> str | None:
@@ -256,8 +265,8 @@ def _other_texts(root: Path, task: str) -> dict[str, str]:
 def _origin(root: Path) -> dict[str, Any]:
     path = StorePaths(root).origin
     try:
-        said = json.loads(path.read_text()) if path.exists() else {"text": None}
-    except (OSError, ValueError) as error:
+        said = json.loads(short_text(root, path.name)) if path.exists() else {"text": None}
+    except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(root, repr(error)) from error
     if not isinstance(said, dict) or "text" not in said:
         raise _unreadable(root, "it has no text")

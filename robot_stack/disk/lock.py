@@ -18,12 +18,14 @@ def take_lock(path: Path, refusal: Callable[[str], StackError]) -> int:
         refusal: Makes the error from the id of the process that has the lock.
 
     Raises:
-        StackError: The refusal, if a process has it.
+        StackError: The refusal, if a process has it, or had it and has removed or moved the file since it was opened.
         OSError: If the disk refuses.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _has_name(fd, path):
+            raise BlockingIOError
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     except BlockingIOError as error:
@@ -34,3 +36,10 @@ def take_lock(path: Path, refusal: Callable[[str], StackError]) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def _has_name(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
+from robot_stack.datasets.lerobot import layout
 from robot_stack.types.errors import ConfigError, StoreError, TransportError
 
 Kind = Literal["model", "dataset"]
@@ -31,7 +32,8 @@ def client() -> ModuleType:
 def upload(hub: ModuleType, folder: Path, repository: str, kind: Kind, *, private: bool) -> str:
     """Make the repository if there is none, and upload a folder as one commit; return the commit's address.
 
-    What the repository held before and the folder does not is gone with that commit.
+    What the repository held before and the folder does not is gone with that commit. A dataset's commit gets the tag of
+    its format's version, by which LeRobot loads it, and which an older commit loses.
 
     Raises:
         ConfigError: If the name cannot be one of a repository, or it is public and must not be.
@@ -53,6 +55,10 @@ def upload(hub: ModuleType, folder: Path, repository: str, kind: Kind, *, privat
             delete_patterns="*",
             commit_message="Pushed by robot-stack",
         )
+        if kind == "dataset":
+            with suppress(hub.errors.RevisionNotFoundError):
+                api.delete_tag(repository, tag=layout.VERSION, repo_type=kind)
+            api.create_tag(repository, tag=layout.VERSION, revision=done.oid, repo_type=kind)
     return str(done.commit_url)
 
 

@@ -140,13 +140,13 @@ def read_episode(path: Path, *, images: bool = True, only: Collection[str] | Non
     try:
         for _ in range(TRIES):
             ended = Manifest.load(path) or Ending.load(path)
-            group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
+            group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3, use_consolidated=False)
             length = ended.length if ended else complete_steps(group)
             frames = length + 1 if ended else length
             arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in wanted}  # type: ignore[index]
             if ended or complete_steps(group) >= length:  # else it was cut meanwhile, its sources first
                 return StoredEpisode(header=header, spec=spec, end=ended.end if ended else None, arrays=arrays)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, MemoryError) as error:
         raise StoreError(f"episode {path.name} is unreadable: {error!r}") from error
     raise StoreError(f"episode {path.name} changes whenever it is read, must be ended by one process; read it later")
 
@@ -166,9 +166,9 @@ def read_frames(path: Path, frames: slice | list[int]) -> dict[str, np.ndarray]:
     """
     _, spec = read_header(path)
     try:
-        group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
+        group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3, use_consolidated=False)
         return {c.name: np.asarray(group[IMAGE_PREFIX + c.name].oindex[frames]) for c in spec.cameras}  # type: ignore[union-attr, index]
-    except (OSError, IndexError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (OSError, IndexError, ValueError, KeyError, TypeError, RuntimeError, MemoryError) as error:
         raise StoreError(f"frames of {path.name} are unreadable: {error!r}") from error
 
 

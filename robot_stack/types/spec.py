@@ -39,6 +39,8 @@ MAX_FIELD_SIZE = 4096
 """Numbers of a proprio field; a pose has six or seven, a tactile pad some hundreds."""
 GRIPPER_DEADBAND = 0.5
 """A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
+GRIPPER_MEANING = "-1 closes, 0 stays and 1 opens"
+"""Said of such an entry to whoever brings actions from elsewhere."""
 OPENING = "gripper"
 """Proprio field with the measured opening, in [0, 1]; with several arms one each, called `<arm>.gripper`."""
 PROPRIO_SIZES: Mapping[str, int | None] = {

@@ -136,6 +136,14 @@ def test_a_folder_with_a_space_is_one_word_of_the_next_command(there: Path, caps
         assert f"robot-stack data {following} 'a week'" in capsys.readouterr().out.splitlines()[-1]
 
 
+@pytest.mark.skipif(not HERE, reason="pip install 'robot-stack[export,rerun]'")
+def test_the_command_for_a_bag_names_one_file_as_ros2_takes_it(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert say("robot-stack data export monday --format mcap --out 'the bags' --kind online") == 0
+    command = capsys.readouterr().out.splitlines()[-1].partition(", or ")[2]
+    assert shlex.split(command) == ["ros2", "bag", "info", "the bags/000003-online-a0.mcap"]
+    assert (there / "the bags/000003-online-a0.mcap").is_file()
+
+
 def test_check_says_what_is_wrong_and_fails(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = made_episode("000009-demo-a0")
     stamps = good.arrays["stamp_ns"] + 300_000_000 * (np.arange(21) > 5)

@@ -15,6 +15,7 @@ import pytest
 from robot_stack.cli.main import main
 from robot_stack.datasets.advantage import POSITIVE_SHARE, Advantages, measure_advantages
 from robot_stack.datasets.lerobot import layout
+from robot_stack.datasets.lerobot.rows import rows_of
 from robot_stack.datasets.store_view import StoreView
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.types.command import Source
@@ -80,6 +81,21 @@ def test_a_share_of_the_policys_own_steps_and_all_of_an_operators_count_as_bette
     assert all(found.episodes[name].positive.all() for name in LENGTHS if "demo" in name)
     assert found.episodes[WON].positive[-5:].all()
     assert not found.episodes[LOST].positive[8:].any()
+
+
+def test_a_claim_of_success_that_was_refused_only_cut_the_episode_short(tmp_path: Path) -> None:
+    """As the learner has it: what led to the claim is no worse than what the clock cut short."""
+    online = {"kind": EpisodeKind.ONLINE, "source": Source.POLICY}
+    claimed, timed = (
+        made_episode(name, end=end, **online) for name, end in ((WON, EndReason.SUCCESS), (OPEN, EndReason.TIMEOUT))
+    )
+    refused = [label(WON, Verdict.SUCCESS, LabelSource.MODEL), label(WON, Verdict.FAILURE, at=2.0)]
+    view = write_folder(tmp_path / "two", [made_episode("000000-demo-a"), claimed, timed], refused)
+    score(view, "v1", {name: np.linspace(0, 0.9, 21, dtype=np.float32) for name in view.episodes})
+    found = measured(view).episodes
+    np.testing.assert_array_equal(found[WON].advantage, found[OPEN].advantage)
+    rows = rows_of(claimed, refused, number=0, first=0, task=0)
+    assert [rows[name][-1] for name in (layout.DONE, layout.TRUNCATED, layout.SUCCESS, layout.REWARD)] == [0, 1, 0, 0]
 
 
 def test_a_frame_without_a_valid_score_has_that_of_the_nearest_one_before_it(view: StoreView) -> None:

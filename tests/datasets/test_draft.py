@@ -22,21 +22,27 @@ DIES = """
 import os, sys
 from pathlib import Path
 from robot_stack.datasets.draft import new_folder
+def wait():
+    print("waits", flush=True)
+    sys.stdin.read()
 with new_folder(Path(sys.argv[1])) as draft:
     (draft / "half").write_text("x")
-    print("half", flush=True)
-    sys.stdin.read()
+    if sys.argv[2] == "sync":
+        os.sync = wait
+    else:
+        wait()
 """
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process in the middle of writing tmp_path / "out"."""
+def writer(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """A process in the middle of writing tmp_path / "out", or of waiting for the disk where the parameter is "sync"."""
     process = subprocess.Popen(
-        [sys.executable, "-c", DIES, str(tmp_path / "out")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-c", DIES, str(tmp_path / "out"), getattr(request, "param", "")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert process.stdout is not None
-    assert process.stdout.readline() == "half\n"
+    assert process.stdout.readline() == "waits\n"
     yield process
     process.kill()
     process.communicate(timeout=240)
@@ -80,6 +86,7 @@ def test_killed_writer_leaves_no_folder_and_the_next_one_starts_anew(
     assert contents(tmp_path) == {"out/file": b"y"}
 
 
+@pytest.mark.parametrize("writer", ["", "sync"], indirect=True)
 def test_second_writer_of_one_folder_is_refused_and_harms_nobody(writer: subprocess.Popen[str], tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=f"is process {writer.pid}, must be this one"), new_folder(tmp_path / "out"):
         pytest.fail("the block was entered")

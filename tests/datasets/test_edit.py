@@ -24,6 +24,13 @@ from tests.datasets.data_rig import assert_same_episode, contents, label, made_e
 NOW = 1.8e9
 
 
+def test_note_that_is_too_long_is_refused(view: StoreView, tmp_path: Path) -> None:
+    name = "000004-online-a"
+    with pytest.raises(StoreError, match=f"length of note on {name} is 2001 characters, must be at most 2000"):
+        edit(view, tmp_path / "b", Changes(notes={name: "x" * 2001}), now_unix_s=NOW)
+    assert not (tmp_path / "b").exists()
+
+
 def test_relabel_discard_and_note_change_what_counts_and_nothing_else(view: StoreView, tmp_path: Path) -> None:
     before = contents(view.root)
     changes = Changes(

@@ -17,6 +17,7 @@ av = pytest.importorskip("av", reason="PyAV is not installed: pip install 'robot
 
 import pyarrow as pa  # noqa: E402
 
+from robot_stack.datasets import bounds  # noqa: E402
 from robot_stack.datasets.lerobot import layout  # noqa: E402
 from robot_stack.datasets.lerobot.codec import VideoReader  # noqa: E402
 from robot_stack.datasets.lerobot.export import export_lerobot  # noqa: E402
@@ -246,6 +247,37 @@ def test_frames_that_do_not_advance_do_not_pile_up(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="has 6 of the frames 0 to 4, must have all 5"):
         reader.take(0, 5)
     reader.close()
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_episode_that_could_not_be_held_is_refused_before_a_frame_is_unpacked(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, theirs: bool
+) -> None:
+    """By the bound of whoever reads it back: 7 frames of two images, or 6 where the last one is not there."""
+    frame = 2 * 64 * 64 * 3 + 7 * 4 + 8 + 4 + 4
+    size = 7 * frame + 6 * (3 * 7 * 4 + 1 + 1 + 8 + 4 + 1)
+    if theirs:
+        size -= frame + 3 * 7 * 4 + 1 + 1 + 8 + 4 + 1
+        table = pq.read_table(copy / EPISODES)
+        pq.write_table(table.drop([layout.EPISODE_COLUMN]), copy / EPISODES)
+    monkeypatch.setattr(bounds, "MAX_EPISODE_BYTES", size)
+    import_lerobot(copy, copy.parent / "good", like=None, on_episode=lambda *_: None)
+    monkeypatch.setattr(bounds, "MAX_EPISODE_BYTES", size - 1)
+    monkeypatch.setattr(VideoReader, "take", lambda *_: pytest.fail("a frame was unpacked"))
+    refused(copy, f"size of episode 0 of .* is {size} bytes, must be at most {size - 1}")
+
+
+def test_frames_are_held_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = VideoReader(make_video(tmp_path / "v.mp4", (64, 64), list(range(400))), 10, (64, 64, 3))
+    decoded = reader._decoded
+    monkeypatch.setattr(reader, "_decoded", lambda: ((n, image.copy()) for n, image in decoded()))  # so it is counted
+    tracemalloc.start()
+    try:
+        images = reader.take(0, 400)
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * images.nbytes
+    finally:
+        tracemalloc.stop()
+        reader.close()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from robot_stack.datasets.check import last_success
 from robot_stack.datasets.edit import Changes, edit, merge
 from robot_stack.datasets.store_view import open_store
 from robot_stack.replay.manifest import FILE_NAME
+from robot_stack.replay.stored_episode import read_episode, read_frames
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from tests.datasets.data_rig import contents, label, made_episode, write_folder
@@ -92,6 +93,31 @@ def bomb(episode: Path) -> None:
     chunk.write_bytes(head)
 
 
+def consolidate(episode: Path) -> None:
+    """A group that says of its arrays what their own files do not: one of 391 GiB."""
+    arrays = {path.parent.name: json.loads(path.read_text()) for path in episode.glob("*/zarr.json")}
+    shape = [7, 200_000, 100_000, 3]
+    arrays["image_front"] |= {
+        "shape": shape,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape}},
+    }
+    said = {"kind": "inline", "must_understand": False, "metadata": arrays}
+    rewrite(episode / "zarr.json", lambda raw: raw.update(consolidated_metadata=said))
+
+
+def folders_of_chunks(episode: Path) -> None:
+    """Chunks `c/0/0/0/0`, one of which has 19 KB that unpack to 600 MB."""
+    import google_crc32c
+    from numcodecs.zstd import Zstd
+
+    encoding = {"name": "default", "configuration": {"separator": "/"}}
+    array("image_front", chunk_key_encoding=encoding)(episode)
+    packed = bytes(Zstd(level=1).encode(bytes(600 << 20)))
+    folder = episode / "image_front/c/0/0/0"
+    folder.mkdir(parents=True)
+    (folder / "0").write_bytes(packed + google_crc32c.value(packed).to_bytes(4, "little"))
+
+
 SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "name that climbs": (seal_names("../../../secret/key"), "path is '../../../secret/key', must be inside"),
     "absolute name": (seal_names("/etc/hostname"), "path is '/etc/hostname', must be inside"),
@@ -107,6 +133,8 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         "in chunks of \\[1000000000, 16, 16, 3\\], must be",
     ),
+    "consolidated metadata": (consolidate, "consolidated_metadata of .*demo-a.* is there, must not be"),
+    "chunks in folders": (folders_of_chunks, "chunk keys of array image_front of .* are .*'/'.*, must be .*'\\.'"),
     "length without end": (
         lambda e: rewrite(e / FILE_NAME, lambda raw: raw.update(length=10**15)),
         "length of .* is 1000000000000000 in",
@@ -131,7 +159,7 @@ def use(verb: str, store: Path, good: Path, out: Path) -> None:
     elif verb == "edit":
         edit(view, out, Changes(trims={NAME: (0, 3)}), now_unix_s=1.0)
     else:
-        made, _ = merge([view, open_store(good)], out)
+        made = merge([view, open_store(good)], out)
         shutil.rmtree(out)
         raise StoreError("; ".join(made.left_out.values()))
 
@@ -160,8 +188,20 @@ def test_hostile_episode_is_refused_or_left_out_by_name(
 
 def test_the_store_is_a_good_one(store: Path, good: Path, tmp_path: Path) -> None:
     """Else the refusals above would prove nothing."""
-    made, _ = merge([open_store(store), open_store(good)], tmp_path / "out")
+    made = merge([open_store(store), open_store(good)], tmp_path / "out")
     assert (made.left_out, len(made.taken)) == ({}, 2)
+
+
+@pytest.mark.parametrize("read", [read_episode, lambda path: read_frames(path, [0])])
+def test_episode_that_memory_does_not_hold_is_a_sentence(
+    store: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], object]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(zarr, "open_group", full)
+    with pytest.raises(StoreError, match=r"(episode|frames of) 000001-demo-a.* unreadable: MemoryError"):
+        read(store / EPISODE)
 
 
 def test_chunk_sizes_are_read_as_the_library_writes_them(tmp_path: Path) -> None:

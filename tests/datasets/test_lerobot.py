@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from robot_stack.datasets.lerobot.export import image_stats, merge_stats, vector
 from robot_stack.datasets.lerobot.rows import foreign_episode, rows_of
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.spec import CameraSpec, Spec
 from robot_stack.types.transition import EndReason, EpisodeKind, back_id
 from tests.datasets.data_rig import (
+    TASK,
     TEXT,
     assert_same_episode,
     contents,
@@ -29,10 +32,12 @@ from tests.datasets.data_rig import (
     label,
     made_episode,
     made_spec,
+    mark,
     there_and_back,
     two_arm_spec,
     write_folder,
 )
+from tests.replay.test_preferences import preference
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'robot-stack[export]'")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install 'robot-stack[export]'")
@@ -349,7 +354,9 @@ def test_dataset_of_another_program_needs_a_run_that_it_fits(copy: Path, view: S
     )  # fmt: skip
 
 
-def foreign(copy: Path, *, tasks: list[list[str]] | None = None, action: float | None = None) -> None:
+def foreign(
+    copy: Path, *, tasks: list[list[str]] | None = None, action: float | None = None, grips: Sequence[float] = (-1.0,)
+) -> None:
     """Make a copy of the five episodes another program's: without our files and columns."""
     (copy / layout.OURS).unlink()
     path = copy / "meta/episodes/chunk-000/file-000.parquet"
@@ -361,7 +368,7 @@ def foreign(copy: Path, *, tasks: list[list[str]] | None = None, action: float |
         path = copy / "data/chunk-000/file-000.parquet"
         table = pq.read_table(path)
         field = table.schema.field("action")
-        values = pa.array([[action] * 6 + [1.0] for _ in range(97)], field.type)
+        values = pa.array([[action] * 6 + [grips[row % len(grips)]] for row in range(97)], field.type)
         pq.write_table(table.set_column(table.column_names.index("action"), field, values), path)
 
 
@@ -418,6 +425,71 @@ def test_actions_that_look_like_metres_are_warned_of(
     foreign(copy, action=action)
     store = import_lerobot(copy, tmp_path / "b", like=Like(spec=view.spec, task="t"), on_episode=quiet)
     assert [("99 % of motions are below 0.004" in each) for each in store.warnings] == [True] * warned
+
+
+@pytest.mark.parametrize(
+    ("grips", "warned"),
+    [
+        ([0, 1], "arm.gripper of the actions is 0, 1"),  # LeRobot's CLOSE and STAY
+        ([1], "arm.gripper of the actions is 1"),
+        ([0, 0.5, 1], "arm.gripper of the actions is 0, 0.5, 1"),  # as scaled by who was told to
+        ([-1, -0.4, 1], "arm.gripper of the actions is -1, -0.4, 1"),
+        ([0, 0.1, 0.2, 0.3, 0.4, 0.5], "arm.gripper of the actions is 0, 0.1, 0.2, 0.3, 0.4, ..."),
+        ([-1, 0, 1], None),
+        ([-1, 1], None),
+        ([0], None),
+    ],
+)
+def test_gripper_that_may_mean_otherwise_is_warned_of(
+    copy: Path, view: StoreView, tmp_path: Path, grips: list[float], warned: str | None
+) -> None:
+    foreign(copy, action=0.2, grips=grips)
+    store = import_lerobot(copy, tmp_path / "b", like=Like(spec=view.spec, task="t"), on_episode=quiet)
+    assert [each.partition(", where -1 closes, 0 stays and 1 opens;")[0] for each in store.warnings] == (
+        [warned] if warned else []
+    )
+
+
+def test_exports_that_lerobot_has_merged_are_read_though_their_episodes_have_the_same_ids(tmp_path: Path) -> None:
+    """As after LeRobot's aggregate_datasets: our column and the frames are there, our file is not."""
+    ids, spec = ("000001-demo-a", "000002-demo-a"), made_spec(side_px=64)
+    episodes = [made_episode(name, spec, steps=5) for name in (*ids, "000009-demo-a", "000008-demo-a")]
+    said = [label(episode.header.episode_id, Verdict.FAILURE) for episode in episodes]
+    marks = [mark(episode.header.episode_id, 1, 3) for episode in episodes]
+    both = write_folder(tmp_path / "both", episodes, said, marks=marks)
+    answers = [
+        preference(("000008-demo-a", 1), ("000008-demo-a", 4)), preference(("000009-demo-a", 1), ("000008-demo-a", 4)),
+        preference((ids[0], 1), (ids[0], 4)), preference((ids[1], 1), (ids[0], 4)),
+    ]  # fmt: skip
+    both.paths.preferences.write_text("".join(json.dumps(asdict(each)) + "\n" for each in answers))
+    merged = tmp_path / "merged"
+    export_lerobot(open_store(tmp_path / "both"), [each.header.episode_id for each in episodes], merged,
+                   codec="h264", on_episode=quiet)  # fmt: skip
+    path = merged / "meta/episodes/chunk-000/file-000.parquet"
+    table = pq.read_table(path)
+    rest = [text.replace("000009", "000001").replace("000008", "000002")
+            for text in table[layout.EPISODE_COLUMN].to_pylist()]  # fmt: skip
+    index = table.column_names.index(layout.EPISODE_COLUMN)
+    pq.write_table(table.set_column(index, layout.EPISODE_COLUMN, pa.array(rest)), path)
+    refused(merged, tmp_path, "episode 000001-demo-a is there twice, must be there once")
+    (merged / layout.OURS).unlink()
+    store = import_lerobot(merged, tmp_path / "b", like=Like(spec=spec, task=TASK), on_episode=quiet)
+    again = open_store(tmp_path / "b")
+    assert again.episodes == ("000001-demo-a", "000001-demo-a-2", "000002-demo-a", "000002-demo-a-2")
+    assert store.renamed == {
+        f"{merged}/episode 2, 000001-demo-a": "000001-demo-a-2",
+        f"{merged}/episode 3, 000002-demo-a": "000002-demo-a-2",
+    }
+    for name, wanted in zip(store.taken, episodes, strict=True):
+        assert_same_episode(again.read(name), named(wanted, name), images=False)
+        assert len(again.labels_of(name)) == sum(each.episode_id == name for each in again.marks) == 1
+    # which of two episodes is meant is known only of the one beside which it lies
+    assert set(again.preferences) == {preference((name, 1), (name, 4)) for name in ("000001-demo-a", "000002-demo-a-2")}
+    assert store.warnings[:1] == ["2 preferences name an episode whose id is there twice, and are left out"]
+
+
+def named(episode: StoredEpisode, episode_id: str) -> StoredEpisode:
+    return replace(episode, header=replace(episode.header, episode_id=episode_id))
 
 
 def test_dataset_of_another_program_becomes_episodes_that_were_cut_short(
@@ -483,7 +555,8 @@ def test_actions_of_another_scale_are_refused(copy: Path, tmp_path: Path) -> Non
     field = table.schema.field("action")
     values = pa.array([[3.0] * 7 for _ in range(97)], field.type)
     pq.write_table(table.set_column(index, field, values), path)
-    refused(copy, tmp_path, r"executed of episode .* spans 3 to 3, must be within \[-1, 1\]; scale the actions")
+    words = r"executed of episode .* spans 3 to 3, must be within \[-1, 1\]; scale .* gripper: -1 closes"
+    refused(copy, tmp_path, words)
 
 
 def test_rows_that_are_missing_are_named(copy: Path, tmp_path: Path) -> None:

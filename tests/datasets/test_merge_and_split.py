@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from robot_stack.datasets.edit import Changes, by_field, by_share, edit, merge, split
 from robot_stack.datasets.store_view import StoreView, broken, open_store
 from robot_stack.datasets.summary import summarize
+from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.reward import EpisodeScores
 from tests.datasets.data_rig import assert_same_episode, contents, label, made_episode, made_spec, write_folder
 
 
@@ -37,8 +40,8 @@ def test_merged_folder_holds_the_episodes_and_labels_of_all(tmp_path: Path) -> N
     two = write_folder(tmp_path / "2", [made_episode("f")])
     three = write_folder(tmp_path / "3", [made_episode("g")], [label("g", Verdict.DISCARD)])
     before = [contents(view.root) for view in (one, two, three)]
-    store, renamed = merge([one, two, three], tmp_path / "all")
-    assert not renamed
+    store = merge([one, two, three], tmp_path / "all")
+    assert not store.renamed
     assert not store.left_out
     merged = open_store(tmp_path / "all")
     assert merged.episodes == ("e", "f", "g")
@@ -79,10 +82,26 @@ def test_same_episode_keeps_what_is_noted_in_either_copy(tmp_path: Path) -> None
     assert [note.text for note in open_store(tmp_path / "all").notes] == ["the lamp was off", "the peg was loose"]
 
 
+@pytest.mark.parametrize("order", [("scored", "copy"), ("copy", "scored")])
+def test_same_episode_keeps_the_scores_of_either_copy(tmp_path: Path, order: tuple[str, str]) -> None:
+    """Each of its own reward model; of one that scored both, those of the first copy."""
+    write_folder(tmp_path / "copy", [made_episode("e", steps=6)])
+    shutil.copytree(tmp_path / "copy", tmp_path / "scored")
+    for name, version, most in (("scored", "v1", 1.0), ("scored", "v2", 0.8), ("copy", "v2", 0.6)):
+        progress = np.linspace(0, most, 7, dtype=np.float32)
+        scores = EpisodeScores(episode_id="e", version=version, progress=progress, success=progress)
+        ScoreFiles(tmp_path / name / "scores").append(scores)
+    merge([open_store(tmp_path / name) for name in order], tmp_path / "all")
+    found, wanted = (contents(tmp_path / name / "scores") for name in ("all", "scored"))
+    assert found.keys() == {"v1/e.npz", "v2/e.npz"}
+    assert found["v1/e.npz"] == wanted["v1/e.npz"]
+    assert found["v2/e.npz"] == contents(tmp_path / order[0] / "scores")["v2/e.npz"]
+
+
 def test_words_of_the_tasks_of_all_are_kept_and_a_contradiction_is_told(tmp_path: Path) -> None:
     one = write_folder(tmp_path / "1", [made_episode("e")], others={"green": "insert it into the green socket"})
     two = write_folder(tmp_path / "2", [made_episode("f")], others={"green": "green one", "back": "put it back"})
-    store, _ = merge([one, two], tmp_path / "all")
+    store = merge([one, two], tmp_path / "all")
     assert open_store(tmp_path / "all").others == {"green": "insert it into the green socket", "back": "put it back"}
     (warning,) = store.warnings
     assert warning == f"task green is 'green one' in {two.root}, and is now 'insert it into the green socket'"
@@ -91,8 +110,8 @@ def test_words_of_the_tasks_of_all_are_kept_and_a_contradiction_is_told(tmp_path
 def test_same_episode_is_taken_once_with_the_labels_of_both(tmp_path: Path) -> None:
     one = write_folder(tmp_path / "1", [made_episode("e")], [label("e", Verdict.SUCCESS, LabelSource.MODEL)])
     edit(one, tmp_path / "2", Changes(verdicts={"e": Verdict.FAILURE}), now_unix_s=9.0)
-    store, renamed = merge([one, open_store(tmp_path / "2")], tmp_path / "all")
-    assert (store.taken, renamed) == (["e"], {})
+    store = merge([one, open_store(tmp_path / "2")], tmp_path / "all")
+    assert (store.taken, store.renamed) == (["e"], {})
     merged = open_store(tmp_path / "all")
     assert [label.verdict for label in merged.labels] == [Verdict.SUCCESS, Verdict.FAILURE]
 
@@ -102,8 +121,8 @@ def test_other_episode_of_the_same_id_gets_a_number_and_keeps_its_labels(tmp_pat
         write_folder(tmp_path / f"{i}", [made_episode("e", seed=i)], [label("e", Verdict.DISCARD, at=i)])
         for i in range(3)
     ]
-    _, renamed = merge([*views, views[1]], tmp_path / "all")
-    assert renamed == {f"{tmp_path / '1'}/e": "e-2", f"{tmp_path / '2'}/e": "e-3"}
+    store = merge([*views, views[1]], tmp_path / "all")
+    assert store.renamed == {f"{tmp_path / '1'}/e": "e-2", f"{tmp_path / '2'}/e": "e-3"}
     merged = open_store(tmp_path / "all")
     assert merged.episodes == ("e", "e-2", "e-3")
     assert [(each.episode_id, each.stamp_unix_s) for each in merged.labels] == [("e", 0), ("e-2", 1), ("e-3", 2)]

@@ -106,11 +106,38 @@ def test_foreign_folder_is_refused_in_words(wrong: str, tmp_path: Path) -> None:
         open_store(tmp_path)
 
 
-def test_note_that_is_none_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"text": 7}, {"text": "x" * 2001}, {"text": "x", "episode_id": 7}, {"text": "x", "stamp_unix_s": "then"}],
+)
+def test_note_that_is_none_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
     view = write_folder(tmp_path / "a", [made_episode("e")])
-    (view.root / "notes.jsonl").write_text(json.dumps({"episode_id": "e"}) + "\n")
-    with pytest.raises(StoreError, match=r"must be a note; remove the line"):
+    good = {"episode_id": "e", "text": "x" * 2000, "stamp_unix_s": 1.0}
+    bad = {"episode_id": "e", "stamp_unix_s": 1.0} | changes
+    (view.root / "notes.jsonl").write_text(json.dumps(good) + "\n")
+    assert len(open_store(view.root).notes) == 1
+    (view.root / "notes.jsonl").write_text(json.dumps(good) + "\n" + json.dumps(bad) + "\n")
+    with pytest.raises(StoreError, match=r"notes\.jsonl line 2 of .* must be a note; remove the line"):
         open_store(view.root)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("[" * 200_000, "unreadable .*Recursion"), (" " * (17 << 20), "size of .* is 17825792 bytes, must be at most")],
+)
+def test_origin_that_is_long_or_deep_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    view = write_folder(tmp_path / "a", [made_episode("e")])
+    (view.root / "origin.json").write_text(text)
+    with pytest.raises(StoreError, match=words):
+        open_store(view.root)
+
+
+def test_reason_of_a_quarantine_that_is_no_text_is_shown_as_far_as_it_is(tmp_path: Path) -> None:
+    view = write_folder(tmp_path / "a", [made_episode("e")])
+    aside = view.root / "quarantine" / "g"
+    aside.mkdir(parents=True)
+    (aside / "reason.txt").write_bytes(b"\xff\xfe torn")
+    assert open_store(view.root).quarantined == {"g": "\ufffd\ufffd torn"}
 
 
 def test_selection_leaves_out_what_is_not_asked_for(view: StoreView) -> None:

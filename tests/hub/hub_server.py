@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 TOKEN = "hf_ofthistest"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+"""The only one of each repository."""
 
 
 class HubServer:
@@ -18,6 +20,8 @@ class HubServer:
 
     def __init__(self) -> None:
         self.repositories: dict[str, dict[str, bytes]] = {}
+        self.tags: dict[str, dict[str, str]] = {}
+        """Of a repository: name -> commit."""
         self.private: dict[str, bool] = {}
         self.cards: list[str] = []
         self.asked: list[str] = []
@@ -40,6 +44,9 @@ class HubServer:
 
             def do_POST(self) -> None:
                 server.post(self)
+
+            def do_DELETE(self) -> None:
+                server.delete(self)
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -82,9 +89,21 @@ class HubServer:
                 if told["key"] == "file":
                     content = base64.b64decode(told["value"]["content"])
                     self.repositories[found[1]][told["value"]["path"]] = content
-            _answer(request, {"success": True, "commitOid": _commit(), "commitUrl": f"{self.url}/{found[1]}/commit/1"})
+            _answer(request, {"success": True, "commitOid": COMMIT, "commitUrl": f"{self.url}/{found[1]}/commit/1"})
+        elif found := re.fullmatch(rf"/api/(\w+s/[\w-]+/[\w-]+)/tag/({COMMIT})", path):
+            tags, tag = self.tags.setdefault(found[1], {}), json.loads(body)["tag"]
+            there = tags.setdefault(tag, found[2]) != found[2]
+            _answer(request, {"error": "exists"} if there else {}, 409 if there else 200)
         else:
             _answer(request, {"error": f"no {path}"}, 404)
+
+    def delete(self, request: BaseHTTPRequestHandler) -> None:
+        self.asked.append(f"DELETE {request.path}")
+        found = re.fullmatch(r"/api/(\w+s/[\w-]+/[\w-]+)/tag/([\w.]+)", request.path)
+        if found is None or self.tags.get(found[1], {}).pop(found[2], None) is None:
+            _answer(request, {"error": "no such tag"}, 404, {"X-Error-Code": "RevisionNotFound"})
+        else:
+            _answer(request, {})
 
     def get(self, request: BaseHTTPRequestHandler) -> None:
         path = request.path.partition("?")[0]
@@ -100,7 +119,7 @@ class HubServer:
                 {
                     "id": name,
                     "modelId": name,
-                    "sha": _commit(),
+                    "sha": COMMIT,
                     "private": self.private[found[1]],
                     "siblings": [{"rfilename": file} for file in files],
                 },
@@ -118,13 +137,9 @@ class HubServer:
             elif content is None:
                 _answer(request, {"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
             else:
-                _send(request, content, 200, {"ETag": f'"{_oid(content)}"', "X-Repo-Commit": _commit()})
+                _send(request, content, 200, {"ETag": f'"{_oid(content)}"', "X-Repo-Commit": COMMIT})
         else:
             _answer(request, {"error": f"no {path}"}, 404)
-
-
-def _commit() -> str:
-    return "0123456789abcdef0123456789abcdef01234567"
 
 
 def _oid(content: bytes) -> str:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,9 @@ from safetensors.numpy import save_file
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.hub.folder import CARD, receive
+from robot_stack.hub.remote import upload
 from robot_stack.types.errors import ConfigError, StackError, StoreError
-from tests.hub.hub_server import TOKEN, HubServer
+from tests.hub.hub_server import COMMIT, TOKEN, HubServer
 from tests.report.fake_run import write_run
 
 hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed: pip install 'robot-stack[hub]'")
@@ -171,6 +173,19 @@ def test_each_policy_goes_with_its_own_result(place: Path) -> None:
         assert "97 of 100" not in card.text
         assert (place / name / "eval_policy.json").exists() == (result is not None)
         assert not (place / name / "summary.json").exists()
+
+
+@pytest.mark.parametrize("before", [{}, {"v3.0": "f" * 40, "v2.1": "e" * 40}])
+def test_pushed_episodes_have_the_tag_by_which_lerobot_loads_them(
+    place: Path, server: HubServer, monkeypatch: pytest.MonkeyPatch, before: dict[str, str]
+) -> None:
+    name = "datasets/someone/episodes"
+    server.repositories[name], server.private[name], server.tags[name] = {}, False, dict(before)
+    (place / "given").mkdir()
+    (place / "given/README.md").write_text("episodes")
+    monkeypatch.setattr(hub, "HfApi", partial(hub.HfApi, endpoint=server.url, token=TOKEN))
+    assert upload(hub, place / "given", "someone/episodes", "dataset", private=False).endswith("/commit/1")
+    assert server.tags[name] == before | {"v3.0": COMMIT}
 
 
 @pytest.mark.long

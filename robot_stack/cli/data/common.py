@@ -66,16 +66,18 @@ def run_of(name: str) -> Path | None:
 
 
 def written(out: Path, stores: Sequence[NewStore]) -> Said:
-    """Tell what was written to `out`, and what was left out of it."""
+    """Tell what was written to `out`, what has another id there, and what was left out of it."""
+    renamed = {old: new for store in stores for old, new in store.renamed.items()}
     left_out = {episode_id: why for store in stores for episode_id, why in store.left_out.items()}
     count = sum(len(store.taken) for store in stores)
-    lines = [f"FAIL left out {episode_id}: {why}" for episode_id, why in left_out.items()]
+    lines = [f"renamed: {old} is now {new}" for old, new in renamed.items()]
+    lines += [f"FAIL left out {episode_id}: {why}" for episode_id, why in left_out.items()]
     warnings = [text for store in stores for text in store.warnings]
     lines += [f"WARN {text}" for text in warnings]
     lines.append(f"{out}: {count} episodes; what they were made from is unchanged")
     following = out if len(stores) == 1 else out / stores[0].root.name
     lines.append(f"Next: {command_line('data', 'list', str(following))}")
-    document = {"folder": str(out), "episodes": count, "left_out": left_out, "warnings": warnings}
+    document = {"folder": str(out), "episodes": count, "left_out": left_out, "renamed": renamed, "warnings": warnings}
     return Said(document=document, lines=lines)
 
 

@@ -51,7 +51,8 @@ def data_export(
     if format == "mcap":
         count = export_mcap(view, chosen, out, on_episode=_say)
         lines = [f"{out}: {len(chosen)} episodes, {count} messages"]
-        lines.append(f"Next: {_import(out, 'mcap')}, or ros2 bag info {quote(str(out))}/*{SUFFIX}")
+        first = quote(str(out / f"{chosen[0]}{SUFFIX}"))  # it takes one bag
+        lines.append(f"Next: {_import(out, 'mcap')}, or ros2 bag info {first}")
         return Said(document={"folder": str(out), "episodes": len(chosen), "messages": count}, lines=lines)
     if format == "rerun":
         size = export_rerun(view, chosen, out, on_episode=_say)

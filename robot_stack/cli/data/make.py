@@ -44,10 +44,7 @@ def data_edit(
 
 def data_merge(names: Sequence[str], out: Path) -> Said:
     """Merge the episodes of several folders into a new one."""
-    store, renamed = merge([find_data(name) for name in names], out)
-    said = written(out, [store])
-    renamings = [f"renamed: {old} is now {new}" for old, new in renamed.items()]
-    return replace(said, document={**said.document, "renamed": renamed}, lines=[*renamings, *said.lines])
+    return written(out, [merge([find_data(name) for name in names], out)])
 
 
 def data_split(name: str, out: Path, by: str | None, shares: Sequence[str], seed: int) -> Said:

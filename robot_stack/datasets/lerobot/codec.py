@@ -146,19 +146,20 @@ class VideoReader:
             self.close()
             self._frames = self._decoded()
             self._next = 0
-        wanted = []
+        wanted, found = np.empty((count, *self._shape), np.uint8), 0
         for number, image in self._frames:
             self._next = number + 1
             if number >= first:
-                wanted.append(image)
-            if number >= first + count - 1 or len(wanted) > count:
+                wanted[found : found + 1] = image  # one too many goes nowhere
+                found += 1
+            if number >= first + count - 1 or found > count:
                 break
-        if len(wanted) != count:
+        if found != count:
             raise StoreError(
-                f"video {self._path} has {len(wanted)} of the frames {first} to {first + count - 1}, must have all "
+                f"video {self._path} has {found} of the frames {first} to {first + count - 1}, must have all "
                 f"{count} that the table names; fetch or export the dataset again"
             )
-        return np.stack(wanted)
+        return wanted
 
     def close(self) -> None:
         """Close the file, if it is open."""

@@ -7,15 +7,17 @@ read like another program's, with the ids of its episodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from robot_stack.datasets import bounds
+from robot_stack.datasets.declared import check_held
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.inside import fill, inside, inside_folder, short_text
@@ -28,7 +30,8 @@ from robot_stack.datasets.told import Said, text_of
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
-from robot_stack.types.spec import Spec
+from robot_stack.types.preferences import Kept, Preference, carried
+from robot_stack.types.spec import GRIPPER_DEADBAND, GRIPPER_MEANING, Spec
 
 DAMAGES = (
     OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
@@ -81,11 +84,6 @@ class LeRobotFolder:
     _data: tuple[int, int, Any] | None = None
     _videos: dict[str, tuple[Path, VideoReader]] = field(default_factory=dict)
 
-    @property
-    def motion(self) -> list[int]:
-        """Return which entries of an action move an arm, not its gripper."""
-        return [i for i, name in enumerate(self.spec.action_names) if not name.endswith(".gripper")]
-
     def told(self, number: int) -> str:
         """Return the task in words, as the robot was told it in an episode."""
         return _told(self.episodes[number]) or self.text
@@ -100,11 +98,12 @@ class LeRobotFolder:
         with readable(self.root):
             rows = self._rows(line, number)
             rest = line.get(layout.EPISODE_COLUMN)
-            steps = int(line["length"])
-            if rest is not None and self.complete:
-                images = {c.name: self._images(c.name, line, steps + 1) for c in self.spec.cameras}
-                return episode_from(rows, images, rest, self.spec)
-            images = {c.name: self._images(c.name, line, steps) for c in self.spec.cameras}
+            whole = rest if self.complete else None
+            frames = int(line["length"]) + (whole is not None)
+            check_held(f"episode {number} of {self.root}", frames - 1, self.spec)
+            images = {c.name: self._images(c.name, line, frames) for c in self.spec.cameras}
+            if whole is not None:
+                return episode_from(rows, images, whole, self.spec)
             name = f"{number:06d}-demo-lerobot"
             header = {"episode_id": name, "kind": "demo", "task": self.task, "actor": "lerobot", "started_unix_s": 0.0}
             if rest is not None:
@@ -161,31 +160,72 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
         StorePaths(draft).episodes.mkdir()
         store = NewStore(root=draft, spec=source.spec, task=source.task, text=source.text)
         try:
-            motions = []
+            executed, answers = [], []
             for done, number in enumerate(source.chosen, 1):
                 on_episode("imported", done, len(source.chosen))
                 episode, (labels, marks, preferences) = source.read(number)
-                motions.append(np.abs(episode.arrays["executed"][:, source.motion]))
+                executed.append(episode.arrays["executed"])
                 if episode.header.first_task:
                     store.text = source.told(number)
                 else:
                     store.others[episode.header.task_id] = source.told(number)
+                called = episode.header.episode_id
+                name = called if source.ours else store.free(called)
+                if name != called:  # of exports that LeRobot has merged: each run begins with the same ids
+                    episode = replace(episode, header=replace(episode.header, episode_id=name))
+                    store.renamed[f"{folder}/episode {number}, {called}"] = name
                 store.write(episode)
-                store.labels += labels
-                store.marks += marks
-                store.preferences += preferences
+                store.labels += [replace(label, episode_id=name) for label in labels]
+                store.marks += [replace(mark, episode_id=name) for mark in marks]
+                answers.append((called, name, preferences))
         finally:
             source.close()
-        usual = float(np.percentile(np.concatenate(motions), 99))
-        if usual < SMALL_ACTION and not source.ours:
-            store.warnings.append(
-                f"99 % of motions are below {usual:.2g}, where 1 is the cell's step in m or rad; if these are metres, "
-                "divide them by the steps and import again"
-            )
+        _take_preferences(store, answers)
+        if not source.ours:
+            store.warnings += _doubts(np.concatenate(executed), source.spec)
         store.finish(
             "import lerobot", [folder], {"dataset": str(source.info.get("robot_type"))[: bounds.MAX_NAME_CHARS]}
         )
     return store
+
+
+def _take_preferences(store: NewStore, answers: Sequence[tuple[str, str, list[Preference]]]) -> None:
+    """Take the preferences of episodes, but those that name another one whose id is there twice.
+
+    Args:
+        store: Gets them.
+        answers: Per episode, what it was called, what it is called, and the preferences beside it.
+    """
+    called = Counter(each for each, *_ in answers)
+    unclear = 0
+    for own, name, preferences in answers:
+        for each in preferences:
+            kept = {other: Kept(name=other) for other in each.episodes if called[other] < 2} | {own: Kept(name=name)}
+            found = carried([each], kept)
+            store.preferences += found
+            unclear += not found
+    if unclear:
+        store.warnings.append(f"{unclear} preferences name an episode whose id is there twice, and are left out")
+
+
+def _doubts(actions: np.ndarray, spec: Spec) -> Iterator[str]:
+    """Yield what of the actions of another program, (N, A), may not mean what the same numbers mean here."""
+    motion = [i for i, name in enumerate(spec.action_names) if not name.endswith(".gripper")]
+    usual = float(np.percentile(np.abs(actions[:, motion]), 99))
+    if usual < SMALL_ACTION:
+        yield (
+            f"99 % of motions are below {usual:.2g}, where 1 is the cell's step in m or rad; if these are metres, "
+            "divide them by the steps and import again"
+        )
+    for entry in spec.discrete_gripper_indices:
+        values = np.unique(np.round(actions[:, entry], 3))
+        only_opens = values[0] >= -GRIPPER_DEADBAND and values[-1] > GRIPPER_DEADBAND
+        if only_opens or not np.isin(values, (-1, 0, 1)).all():
+            listed = ", ".join(f"{value:g}" for value in values[:5]) + ", ..." * (len(values) > 5)
+            yield (
+                f"{spec.action_names[entry]} of the actions is {listed}, where {GRIPPER_MEANING}; if these mean "
+                "otherwise, convert them and import again"
+            )
 
 
 def _told(line: Mapping[str, Any]) -> str:

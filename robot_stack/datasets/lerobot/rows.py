@@ -12,7 +12,7 @@ import numpy as np
 from robot_stack.datasets.lerobot import layout
 from robot_stack.datasets.told import Said, header_of, said_of
 from robot_stack.replay.columns import IMAGE_PREFIX
-from robot_stack.replay.outcome import Outcome, outcome
+from robot_stack.replay.outcome import Outcome, trained_outcome
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
@@ -30,7 +30,7 @@ def rows_of(
 
     Args:
         episode: With or without images.
-        labels: Of this episode; they say how it counts.
+        labels: Of this episode; they say how it ended for those who learn from it.
         number: Index of the episode in the dataset.
         first: Index of its first row in the dataset.
         task: Index of what the robot was told.
@@ -43,7 +43,7 @@ def rows_of(
         )
         for column in layout.plain_columns(episode.spec)
     }
-    counts = outcome(labels, episode.end)
+    counts = trained_outcome(labels, episode.end)
     last = np.arange(steps) == steps - 1
     success = last & (counts is Outcome.SUCCESS)
     done = last & (counts in (Outcome.SUCCESS, Outcome.FAILURE))
