@@ -99,15 +99,37 @@ class Chained:
         return None
 
 
+class WayIn:
+    """The way straight into the box from beside it: outside, only motion back in is let through."""
+
+    def __init__(self, limits: SafetyLimits) -> None:
+        """Keep the box of an arm's limits."""
+        self._low_m, self._high_m = np.array(limits.box_min_m), np.array(limits.box_max_m)
+        self._entering = False
+
+    def left(self, position: np.ndarray) -> np.ndarray | None:
+        """Return the way left, shape (3,), m, base frame; None unless the arm stands beside the box."""
+        spare_m = 0.0 if self._entering else OUTSIDE_M
+        inside = (position >= self._low_m - spare_m) & (position <= self._high_m + spare_m)
+        self._entering = not inside[:2].all()
+        if not self._entering:
+            return None
+        within_m = np.minimum(WITHIN_M, (self._high_m - self._low_m) / 2.0)
+        return np.asarray(np.clip(position, self._low_m + within_m, self._high_m - within_m) - position)
+
+
 class JointResetMotion:
     """A motion straight in the angles of the joints, given as a twist of the TCP: v = J(q) k (q* - q).
 
     What the driver makes of the twist decides where the joints go. An arm of six joints goes back along the line: away
     from singularities there is one answer only. One of seven ends with its elbow where its driver leaves it. The motion
     ends where the TCP has nothing left to go; a small rest, and all of a random start, are for a motion after it.
+    From beside the box the TCP comes straight in first, without a turn.
     """
 
-    def __init__(self, goal_rad: np.ndarray, chain: Chain, limits: JointLimits, settings: ResetSettings) -> None:
+    def __init__(
+        self, goal_rad: np.ndarray, chain: Chain, limits: JointLimits, settings: ResetSettings, safety: SafetyLimits
+    ) -> None:
         """Set the goal and the speeds; the motion begins when it is first asked for a twist.
 
         Args:
@@ -115,17 +137,23 @@ class JointResetMotion:
             chain: Of the arm.
             limits: Of its joints: one without an end goes the short way.
             settings: Speeds of the TCP.
+            safety: Limits of the arm, which its safety filter keeps.
         """
         self._goal_rad = goal_rad
         self._chain = chain
         self._limits = limits
         self._settings = settings
+        self._way_in = WayIn(safety)
 
     def twist(self, state: RobotState) -> np.ndarray | None:
         """Return the twist wanted now, shape (6,), m/s and rad/s, tcp frame; None once the TCP has arrived.
 
         Both speeds are kept by slowing the whole motion, so that it stays on its line.
         """
+        way_in = self._way_in.left(state.T_base_tcp.position_m)
+        if way_in is not None:
+            base = np.concatenate([limit_norm(GAIN_PER_S * way_in, self._settings.speed_m_s), np.zeros(3)])
+            return rotate_twist(base, state.T_base_tcp.matrix.T)
         pose, jacobian = self._chain.jacobian(state.joints_rad)
         left = jacobian @ self._limits.way(state.joints_rad, self._goal_rad)
         far_m, far_rad = float(np.linalg.norm(left[:3])), float(np.linalg.norm(left[3:]))
@@ -156,7 +184,8 @@ class ResetMotion:
         """
         self._goal = goal
         self._settings = settings
-        self._low_m, self._high_m = np.array(limits.box_min_m), np.array(limits.box_max_m)
+        self._way_in = WayIn(limits)
+        self._ceiling_m = float(limits.box_max_m[2])
         self._yaw_range_rad = limits.yaw_range_rad
         self._turns = turns
         self._height_m: float | None = None
@@ -166,7 +195,7 @@ class ResetMotion:
         """Return the twist wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
         position = state.T_base_tcp.position_m
         goal = self._goal.position_m
-        left = self._way_in(position)
+        left = self._way_in.left(position)
         if left is None:
             left = self._way_inside(position, goal)
         else:
@@ -191,21 +220,13 @@ class ResetMotion:
         way_rad = self._turns.way_to(self._goal.quaternion_xyzw, self._yaw_range_rad + ARRIVED_RAD)
         return np.asarray(turn + TURN_RAD * round((way_rad - float(turn @ axis)) / TURN_RAD) * axis)
 
-    def _way_in(self, position: np.ndarray) -> np.ndarray | None:
-        """Return the way straight into the box, shape (3,), m, base frame; None unless the arm stands beside it."""
-        spare_m = 0.0 if self.leg is Leg.ENTER else OUTSIDE_M
-        if ((position >= self._low_m - spare_m) & (position <= self._high_m + spare_m))[:2].all():
-            return None
-        within_m = np.minimum(WITHIN_M, (self._high_m - self._low_m) / 2.0)
-        return np.asarray(np.clip(position, self._low_m + within_m, self._high_m - within_m) - position)
-
     def _way_inside(self, position: np.ndarray, goal: np.ndarray) -> np.ndarray:
         """Return the way left inside the box, shape (3,), m, base frame; a rise begins anew where the arm was moved."""
         if self.leg is Leg.ENTER or self._height_m is None or self._moved_away(position, goal, self._height_m):
             self.leg = Leg.RISE
             beside = float(np.linalg.norm((goal - position)[:2])) > OVER_M
             rise = self._settings.clearance_m if beside else 0.0
-            self._height_m = min(max(float(position[2]), float(goal[2])) + rise, float(self._high_m[2]))
+            self._height_m = min(max(float(position[2]), float(goal[2])) + rise, self._ceiling_m)
         return self._way_left(position, goal, self._height_m)
 
     def _moved_away(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> bool:

@@ -25,12 +25,15 @@ from robot_stack.types.errors import RobotError
 INPUT_DEVICES = Path("/dev/input")
 MOST_EVENTS = 4096
 """Read at once, so that not even a broken device keeps the loop."""
-BY_PLACE = (0x054C, 0x057E)
+BY_PLACE, BY_PLACE_VERSION = (0x054C, 0x057E), 0x8000
 """Vendors whose drivers (hid-playstation, hid-sony, hid-nintendo) name the buttons of a gamepad by their places, as the
-kernel's gamepad.rst asks."""
+kernel's gamepad.rst asks, and the bit of the version that tells them from another driver of the same pads."""
 BY_LETTER = {KEYS["BTN_NORTH"]: KEYS["BTN_WEST"], KEYS["BTN_WEST"]: KEYS["BTN_NORTH"]}
 """What others, as xpad, call BTN_X and BTN_Y, which have the numbers of BTN_NORTH and BTN_WEST -> the place that this
 letter has on most pads, left and upper."""
+NUMBERED = frozenset({KEYS["BTN_C"], KEYS["BTN_Z"]})
+"""Buttons by letter or by place are without these, but for the capture button of a Nintendo pad, BTN_Z. Other drivers,
+as hid-generic, number buttons in the order of the report, from BTN_SOUTH on: BTN_C is the third, wherever that is."""
 
 
 def load_evdev() -> Any:
@@ -53,7 +56,7 @@ class EvdevPort:
 
     def __init__(self, device: Any) -> None:
         self._device = device
-        self._place = {} if device.info.vendor in BY_PLACE else BY_LETTER
+        self._place = {} if _by_place(device) else BY_LETTER
         self._dropping = False
         self._first: Snapshot | None = self._snapshot()
 
@@ -104,7 +107,14 @@ class EvdevPort:
 
 
 def open_event_device(
-    library: Any, what: str, wanted: Wanted, *, keys: frozenset[int], grab: bool = False, bluetooth: bool = True
+    library: Any,
+    what: str,
+    wanted: Wanted,
+    *,
+    keys: frozenset[int],
+    grab: bool = False,
+    bluetooth: bool = True,
+    numbered: bool = True,
 ) -> EvdevPort:
     """Open the only event device that fits what is wanted.
 
@@ -115,6 +125,7 @@ def open_event_device(
         keys: It must have all of these; a keyboard has other event devices for its media keys.
         grab: Take it from everybody else.
         bluetooth: Accept one without a cable.
+        numbered: Accept one whose buttons are only numbered: nobody knows their places.
 
     Raises:
         RobotError: If none or several fit, or if it may not be used.
@@ -127,6 +138,11 @@ def open_event_device(
             raise RobotError(
                 f"{what} {chosen.name} comes over Bluetooth, must have a cable: out of reach it keeps its last stick "
                 "position for up to half a minute; plug in the cable, or set bluetooth: true"
+            )
+        if not numbered and not _by_place(chosen) and NUMBERED & set(chosen.capabilities().get(EV_KEY, [])):
+            raise RobotError(
+                f"{what} {chosen.name} has numbered buttons (BTN_C or BTN_Z), must have named ones; switch it to "
+                "X-input, take an Xbox pad at its cable, or read it through joy.yaml"
             )
         if grab:
             chosen.grab()
@@ -154,6 +170,11 @@ def event_devices(library: Any) -> list[tuple[Identity, dict[int, list[Any]]]]:
 def unreadable(library: Any) -> int:
     """Return how many event devices this operator may not read."""
     return max(0, len(list(INPUT_DEVICES.glob("event*"))) - len(library.list_devices()))
+
+
+def _by_place(device: Any) -> bool:
+    """Return whether the driver of a gamepad names its buttons by their places."""
+    return device.info.vendor in BY_PLACE and device.info.version & BY_PLACE_VERSION != 0
 
 
 def _open_all(library: Any) -> list[Any]:

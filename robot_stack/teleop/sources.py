@@ -157,6 +157,7 @@ def gamepad_reader(config: GamepadTeleop, machine: Machine) -> Reader:
         needed=GAMEPAD_KEYS,
         axes=_by_name(config.axes),
         bluetooth=config.bluetooth,
+        numbered=False,
     )
 
 
@@ -245,12 +246,14 @@ def _event_reader(
     axes: Mapping[str, str] | None = None,
     grab: bool = False,
     bluetooth: bool = True,
+    numbered: bool = True,
 ) -> Reader:
     library, wanted = machine.evdev(), _wanted(match)
     keys = codes_of(actions if needed is None else needed)
     InputEvents(actions, axes)  # names are checked before anything is opened
     plug = HotPlug(
-        lambda: open_event_device(library, what, wanted, keys=keys, grab=grab, bluetooth=bluetooth), machine.start
+        lambda: open_event_device(library, what, wanted, keys=keys, grab=grab, bluetooth=bluetooth, numbered=numbered),
+        machine.start,
     )
     return PortReader(what, plug, lambda: InputEvents(actions, axes))
 

@@ -233,7 +233,7 @@ class GamepadRig(EventRig):
         axes = {axis_code(f"ABS_{name}"): [0, -32768, 32767] for name in ("X", "Y", "RX", "RY")}
         axes |= {axis_code(f"ABS_{name}"): [0, 0, 1023] for name in ("Z", "RZ")}
         axes |= {axis_code(f"ABS_{name}"): [0, -1, 1] for name in ("HAT0X", "HAT0Y")}
-        pad = FakeInput(name="Microsoft X-Box 360 pad", keys=codes, axes=axes, vendor=BY_PLACE[0])
+        pad = FakeInput(name="Microsoft X-Box 360 pad", keys=codes, axes=axes, vendor=BY_PLACE[0], version=0x8111)
         super().__init__("gamepad", pad)
 
     def before_sample(self) -> None:

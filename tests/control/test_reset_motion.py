@@ -240,7 +240,7 @@ def test_no_range_is_the_taught_pose_itself() -> None:
 def joint_way(name: str, start_rad: np.ndarray, goal_rad: np.ndarray, *, motions: list[Motion] | None = None):
     """Angles on the way of an arm whose driver solves for its joints, at 20 Hz; None if it never arrives."""
     chain, solver = chain_of(name), JointMotionSolver(chain_of(name), limits_of(name))
-    motion = Chained([JointResetMotion(goal_rad, chain, limits_of(name), SETTINGS), *(motions or [])])
+    motion = Chained([JointResetMotion(goal_rad, chain, limits_of(name), SETTINGS, WIDE), *(motions or [])])
     angles, way = start_rad.copy(), [start_rad.copy()]
     for _ in range(2000):
         state = RobotState(
@@ -305,7 +305,7 @@ def test_joints_that_turn_without_end_go_to_their_start_the_short_way() -> None:
     chain, limits = chain_of("kinova_gen3"), limits_of("kinova_gen3")
     goal, solver = limits.home, JointMotionSolver(chain, limits)
     arm = WrappingArm(chain, goal + np.array([0.1, 0, 0.01, 0, 0, 0, 0]))
-    motion, most_m = JointResetMotion(goal, chain, limits, SETTINGS), 0.0
+    motion, most_m = JointResetMotion(goal, chain, limits, SETTINGS, WIDE), 0.0
     for _ in range(500):
         wanted = motion.twist(arm.state())
         if wanted is None:

@@ -15,13 +15,17 @@ from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.task import StartConfig
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
+from robot_stack.control.safety.bounds import inside_box
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.control.safety.tool_turns import TurnCounter
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
-from robot_stack.types.pose import Pose
+from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
+from robot_stack.workcell.build_arm import build_chain, build_limits
+from robot_stack.workcell.build_safety import limits_of
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
@@ -83,6 +87,38 @@ def test_an_arm_that_is_held_at_its_start_waits_until_an_operator_resumes(run: R
     go_to_start(link, run, 1, time.monotonic() + 5.0, send)
     assert len(sent) == 3
     assert not any(twists["fr3"].any() for twists in sent)
+
+
+@pytest.mark.parametrize("pushed_out", [False, True])
+def test_an_arm_beside_its_box_comes_in_before_its_joints_go_straight_to_their_start(run, pushed_out: bool) -> None:
+    """The line of the joints bulges outward here, and outside only motion back in is let through."""
+    from robot_stack.nodes.actor.scene_reset import _way
+
+    arm = run.arms["fr3"]
+    chain, joints = build_chain(arm.robot), build_limits(arm.robot)
+    solver, beside, goal = JointMotionSolver(chain, joints), joints.home.copy(), joints.home.copy()
+    beside[0], goal[0], goal[3] = -0.6, 0.6, goal[3] - 0.15
+    at, wall_m = chain.pose(goal), float(chain.pose(beside).position_m[0]) - 0.01
+    pose = TaughtPose(
+        joints_rad=tuple(goal), position_m=tuple(at.position_m), quaternion_xyzw=tuple(at.quaternion_xyzw)
+    )
+    box = {"box_min_m": (0.1, -0.6, 0.0), "box_max_m": (wall_m, 0.6, 1.0)}
+    start = StartConfig(pose="here", clearance_m=0.0, path="joints")
+    arm = replace(arm, start=start, poses={"here": pose})
+    way = _way(arm, np.random.default_rng(0), replace(limits_of(run)["fr3"], **box), TurnCounter(None))
+    angles, state = beside.copy(), Link(Mode.POLICY, "fr3").states["fr3"]
+    if pushed_out:
+        inside = replace(state, T_base_tcp=at, joints_rad=goal + 0.1)
+        assert way.twist(inside) is not None
+    for _ in range(1500):
+        tcp = chain.pose(angles)
+        wanted = way.twist(replace(state, T_base_tcp=tcp, joints_rad=angles))
+        if wanted is None:
+            break
+        base = rotate_twist(wanted, tcp.matrix)
+        base[:3] = inside_box(base[:3], tcp.position_m, np.array(box["box_min_m"]), np.array(box["box_max_m"]), 0.2)
+        angles = angles + 0.02 * solver.solve(angles, rotate_twist(base, tcp.matrix.T)).speeds
+    assert wanted is None, f"stands at {tcp.position_m}"
 
 
 def test_a_hold_that_nobody_ends_is_named(run: ResolvedRun) -> None:

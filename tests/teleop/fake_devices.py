@@ -85,6 +85,7 @@ class FakeInput:
     axes: dict[int, list[int]] = field(default_factory=dict)
     vendor: int = 0x1234
     product: int = 0x5678
+    version: int = 0x0110
     uniq: str = ""
     phys: str = "usb-1/input0"
     path: str = "/dev/input/event0"
@@ -148,7 +149,7 @@ class FakeEventHandle:
         self._opened_with = {code: self.absinfo(code) for code in device.axes}
         self.path, self.name, self.uniq, self.phys = device.path, device.name, device.uniq, device.phys
         self.info = SimpleNamespace(
-            bustype=device.bustype, vendor=device.vendor, product=device.product, version=1
+            bustype=device.bustype, vendor=device.vendor, product=device.product, version=device.version
         )  # fmt: skip
 
     def capabilities(self, verbose: bool = False, absinfo: bool = True) -> dict:

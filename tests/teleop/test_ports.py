@@ -10,6 +10,8 @@ import pytest
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import TELEOPS
+from robot_stack.config.teleop import GamepadTeleop
+from robot_stack.config.teleop_parts import PedalConfig
 from robot_stack.teleop import evdev_port
 from robot_stack.teleop.evdev_port import EvdevPort, load_evdev, open_event_device
 from robot_stack.teleop.hid_port import load_hid, open_spacemouse
@@ -25,8 +27,10 @@ from robot_stack.teleop.input_events import (
     gamepad_actions,
 )
 from robot_stack.teleop.match import Wanted
+from robot_stack.teleop.reading import Reader
+from robot_stack.teleop.sources import gamepad_reader, pedal_reader
 from robot_stack.types.errors import RobotError
-from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse
+from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 
 PAD_KEYS = {KEYS["BTN_SOUTH"], KEYS["BTN_TL"], KEYS["BTN_TR"]}
 
@@ -213,16 +217,17 @@ def test_a_gamepad_beside_which_only_others_are_plugged_in_is_to_be_named():
 
 
 @pytest.mark.parametrize(
-    ("vendor", "left", "top"),
+    ("vendor", "version", "left", "top"),
     [
-        pytest.param(0x045E, "BTN_NORTH", "BTN_WEST", id="xpad"),  # BTN_X has the number of BTN_NORTH
-        pytest.param(0x046D, "BTN_NORTH", "BTN_WEST", id="xpad of another vendor"),
-        pytest.param(0x054C, "BTN_WEST", "BTN_NORTH", id="hid-playstation"),
-        pytest.param(0x057E, "BTN_WEST", "BTN_NORTH", id="hid-nintendo"),
+        pytest.param(0x045E, 0x0114, "BTN_NORTH", "BTN_WEST", id="xpad"),  # BTN_X has the number of BTN_NORTH
+        pytest.param(0x046D, 0x0305, "BTN_NORTH", "BTN_WEST", id="xpad of another vendor"),
+        pytest.param(0x054C, 0x8111, "BTN_WEST", "BTN_NORTH", id="hid-playstation"),
+        pytest.param(0x054C, 0x0111, "BTN_NORTH", "BTN_WEST", id="another driver, of Sony's vendor number"),
+        pytest.param(0x057E, 0x8111, "BTN_WEST", "BTN_NORTH", id="hid-nintendo"),
     ],
 )
-def test_a_button_of_a_gamepad_means_by_its_place_whatever_the_driver_calls_it(vendor: int, left: str, top: str):
-    thing = pad(vendor=vendor, keys={*PAD_KEYS, KEYS[left], KEYS[top]})
+def test_a_button_of_a_gamepad_means_by_its_place_whatever_the_driver_calls_it(vendor, version, left, top):
+    thing = pad(vendor=vendor, version=version, keys={*PAD_KEYS, KEYS[left], KEYS[top]})
     port, events = open_pad(FakeEvdev(thing)), InputEvents(gamepad_actions())
     said = []
     for key in (left, top):
@@ -237,6 +242,51 @@ def test_a_button_of_a_gamepad_means_by_its_place_whatever_the_driver_calls_it(v
     for packet in port.read():
         events.push(packet)
     assert events.reading().tapped == {"success"}, "asked anew after dropped events"
+
+
+def shipped_reader(*things: FakeInput) -> Reader:
+    """The reader of the shipped gamepad.yaml, on a machine with these devices."""
+    config = load(config_root() / "teleop" / "gamepad.yaml", TELEOPS, [])
+    assert isinstance(config, GamepadTeleop)
+    for thing in things:
+        thing.axes.update({AXES[axis]: [128, 0, 255] for axis in config.axes.values()})
+    return gamepad_reader(config, machine(evdev=FakeEvdev(*things)))
+
+
+NUMBERED = set(range(KEYS["BTN_SOUTH"], KEYS["BTN_THUMBL"] + 1))
+"""Fourteen buttons, as hid-generic numbers them."""
+
+
+@pytest.mark.parametrize(
+    ("vendor", "version", "keys"),
+    [
+        pytest.param(0x0F0D, 0x0111, NUMBERED, id="PlayStation pad of another vendor"),
+        pytest.param(0x054C, 0x0111, NUMBERED, id="PlayStation pad that the kernel is too old for"),
+        pytest.param(0x057E, 0x0111, NUMBERED, id="Nintendo pad that the kernel is too old for"),
+        pytest.param(0x2DC8, 0x0111, NUMBERED, id="D-input"),
+        pytest.param(0x1234, 0x0111, NUMBERED - {KEYS["BTN_Z"]}, id="no sixth button"),
+        pytest.param(0x1234, 0x8111, NUMBERED - {KEYS["BTN_C"]}, id="no third button"),
+    ],
+)
+def test_a_gamepad_that_numbers_its_buttons_is_refused(vendor: int, version: int, keys: set[int]):
+    """HOLD was its left stick, or failure its success: which button has which number is up to its maker."""
+    reader = shipped_reader(pad(name="Fighting Pad", vendor=vendor, version=version, keys=keys))
+    assert reader.poll(0) is None
+    assert reader.problem == (
+        "gamepad: gamepad Fighting Pad has numbered buttons (BTN_C or BTN_Z), must have named ones; "
+        "switch it to X-input, take an Xbox pad at its cable, or read it through joy.yaml"
+    )
+
+
+def test_the_capture_button_of_a_nintendo_pad_is_no_number():
+    reader = shipped_reader(pad(vendor=0x057E, version=0x8111, keys={*PAD_KEYS, KEYS["BTN_Z"]}))
+    assert reader.poll(0) is not None, reader.problem
+
+
+def test_a_pedal_may_number_its_buttons():
+    config = PedalConfig(match={"name": "pad"}, keys={"middle": "BTN_SOUTH"})
+    reader = pedal_reader(config, machine(evdev=FakeEvdev(pad(keys=NUMBERED))))
+    assert reader.poll(0) is not None, reader.problem
 
 
 def test_a_gamepad_over_bluetooth_is_refused_unless_it_is_asked_for():

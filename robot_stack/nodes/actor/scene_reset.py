@@ -79,7 +79,7 @@ def _way(arm: RunArm, rng: np.random.Generator, limits: SafetyLimits, turns: Tur
         return ResetMotion(goal, settings, limits, turns)
     chain = build_chain(arm.robot)
     assert chain is not None  # checked with the configuration
-    joints = JointResetMotion(np.array(taught.joints_rad), chain, build_limits(arm.robot), settings)
+    joints = JointResetMotion(np.array(taught.joints_rad), chain, build_limits(arm.robot), settings, limits)
     return Chained([joints, ResetMotion(goal, replace(settings, clearance_m=0.0), limits, turns)])
 
 
