@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,21 @@ def test_steps_and_status_go_through_tls_with_the_token(serve: Serve, connect: C
     assert client.wait_acked(20.0)
     assert [step.index for step in backend.disk["e"]] == [0]
     assert client.status(timeout_s=10.0).phase == "training"
+
+
+def test_a_learner_that_is_named_listens_at_all_addresses_of_its_machine(serve: Serve, ours: Path) -> None:
+    """Its own host file may call it 127.0.1.1, as Debian's does, and a container knows no address of that name."""
+    server = serve(FakeLearner(), "learner.invalid:0", security=Security.from_folder(ours / "learner"))
+    host, _, port = server.address.rpartition(":")
+    assert host == "learner.invalid"
+    for address in ("127.0.0.1", "127.0.1.1"):
+        socket.create_connection((address, int(port)), 10.0).close()
+
+
+def test_a_learner_at_an_address_listens_there_alone(serve: Serve, ours: Path) -> None:
+    server = serve(FakeLearner(), "127.0.1.1:0", security=Security.from_folder(ours / "learner"))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(server.address.rpartition(":")[2])), 10.0)
 
 
 def test_a_wrong_token_is_a_refusal_for_good(serve: Serve, connect: Connect, ours: Path) -> None:
