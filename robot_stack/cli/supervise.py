@@ -161,4 +161,5 @@ def _counted(found: Counter[str]) -> list[str]:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    with suppress(OSError):  # of a full disk under `nohup`'s file: what is said there ends no run
+        print(text, flush=True)

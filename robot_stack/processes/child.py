@@ -49,16 +49,16 @@ def terminate_as_interrupt() -> Iterator[None]:
 def take_priority(nice: int, realtime: int) -> None:
     """Take the niceness, and the priority before all ordinary processes, where the user may have it.
 
-    Where he may not, ask for short turns instead: every user may, and a process that needs a millisecond of every ten
-    is then not kept waiting for the long turns of others.
+    Where he may not, or the kernel knows none, ask for short turns instead: every user may, and a process that needs a
+    millisecond of every ten is then not kept waiting for the long turns of others.
     """
-    with suppress(PermissionError):
+    with suppress(OSError):
         os.nice(nice)
     if not realtime:
         return
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(realtime))
-    except PermissionError:
+    except OSError:  # not permitted, or not known to the kernel (gVisor)
         ask_for_short_turns()
 
 

@@ -119,14 +119,15 @@ def _has_drivers(run: ResolvedRun) -> bool:
 def free_address(wanted: str) -> str:
     """Return `wanted`, host:port on this machine, or another port of that host if it is taken."""
     host, _, port = wanted.rpartition(":")
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     for candidate in (int(port), 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host, candidate))
-            except OSError:
-                continue
-            return f"{host}:{probe.getsockname()[1]}"
+        try:
+            with socket.socket(family) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((host.strip("[]"), candidate))
+                return f"{host}:{probe.getsockname()[1]}"
+        except OSError:
+            continue
     return wanted
 
 

@@ -23,6 +23,8 @@ KILLED_S = 2.0
 """Within which a process that was killed is gone, unless it waits for a device in the kernel."""
 FAILED, ARM_LOST = 1, 3
 """Exit codes of a run: a process that it needs failed; one that holds the robot did."""
+NAMES = {number.value: number.name for number in signal.Signals}
+"""Of signals; real-time ones have none."""
 LOG_BYTES = 1 << 20
 """Of a process's log that are searched for its last words."""
 
@@ -275,5 +277,5 @@ def _prepare(spec: ProcessSpec) -> Callable[[], None]:
 
 def _in_words(code: int) -> str:
     if code < 0:
-        return f"by {signal.Signals(-code).name}"
+        return f"by {NAMES.get(-code, f'signal {-code}')}"
     return "cleanly" if code == 0 else f"with exit code {code}"

@@ -30,6 +30,8 @@ _DISTRUST = {
     "Connection reset": "closed the connection before a word: it wants a certificate, or does not take this one",
 }
 """What TLS says -> what that means. Of a refused certificate the refused end only sees the closed connection."""
+_UNRESOLVED = ("errors resolving", "DNS resolution failed")
+"""What gRPC says of a name for which no address is found."""
 
 
 OPERATOR = "operator"
@@ -106,6 +108,11 @@ def error_words(error: grpc.RpcError, address: str) -> str:
         return (
             f"learner at {address} {distrust}, must share a set of certificates that is in date and names that host; "
             "copy its actor/ here, or make a new set with `robot-stack certs`"
+        )
+    if code is grpc.StatusCode.UNAVAILABLE and any(sign in details for sign in _UNRESOLVED):
+        return (
+            f"learner's host {address.rpartition(':')[0]} is unknown here ({details}), must be a name that this "
+            "machine resolves; correct learner_address in the cell, or add the name to /etc/hosts"
         )
     unanswered = code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
     if unanswered and refusal_of(error) is None:

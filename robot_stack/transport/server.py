@@ -14,7 +14,7 @@ from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.access import bounds
 from robot_stack.transport.access.door import SESSION, Door
 from robot_stack.transport.access.refusals import Refusal, Refusals, RefusedError
-from robot_stack.transport.access.security import Credentials, Security, require_loopback, server_credentials
+from robot_stack.transport.access.security import Credentials, Security, listening_address, server_credentials
 from robot_stack.transport.access.sessions import Method, Role, Sessions
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.bundle import encode_params
@@ -53,8 +53,7 @@ class LearnerServer:
         Raises:
             TransportError: If the port is in use, or the address is beyond this machine and there is no TLS.
         """
-        if not isinstance(self._security, Security):
-            require_loopback(self._wanted)
+        address = listening_address(self._wanted, self._security)
         spec = self._backend.spec
         sessions, refusals = Sessions(time.monotonic), Refusals()
         door = Door(self._security, sessions=sessions, refusals=refusals, step_bytes=bounds.step_bytes(spec))
@@ -66,7 +65,7 @@ class LearnerServer:
         )
         servicer = _Servicer(self._backend, self._changed, self._stopping, sessions, refusals)
         add_learner(servicer, server)
-        self._port = self._bind(server)
+        self._port = self._bind(server, address)
         server.start()
         door.open()
         self._server, self._door = server, door
@@ -88,12 +87,12 @@ class LearnerServer:
             self._door.close()
             self._door = None
 
-    def _bind(self, server: grpc.Server) -> int:
+    def _bind(self, server: grpc.Server, address: str) -> int:
         try:
             if isinstance(self._security, Security):
-                port = server.add_secure_port(self._wanted, server_credentials(self._security))
+                port = server.add_secure_port(address, server_credentials(self._security))
             else:
-                port = server.add_insecure_port(self._wanted)
+                port = server.add_insecure_port(address)
         except RuntimeError:
             port = 0
         if port == 0:

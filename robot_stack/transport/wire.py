@@ -22,6 +22,10 @@ _CHANNEL_OPTIONS = (
     ("grpc.http2.ping_timeout_ms", 1800),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+    # So much of a call is under way at most: all of it may be ahead of a ping in a relay's buffer (`ssh -L`), and at
+    # 4 Mbit/s is then 1 s long. Probing, gRPC fills the relay with megabytes. At a round trip of 50 ms it is 10 MB/s.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 512 << 10),
 )
 
 _SERVER_OPTIONS = (

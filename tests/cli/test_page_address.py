@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import time
@@ -77,3 +79,26 @@ def test_how_a_run_ended_is_written_for_its_page(tmp_path, capsys, code, name):
     assert counted in banner.why, "what stays on the page"
     assert banner.now == f"Next: {stage.next_step}"
     assert capsys.readouterr().out.splitlines()[-2:] == [counted, f"Next: {stage.next_step}"]
+
+
+class Full(io.StringIO):
+    """An output on a disk that has room for one line."""
+
+    def write(self, text: str) -> int:
+        if self.getvalue().endswith("\n"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
+
+
+def test_a_full_disk_under_its_output_ends_no_run(tmp_path, monkeypatch):
+    run = load_run("peg_insert")
+    ready = PreparedRun(folder=tmp_path, domain=run.cell.dds_domain, environment=dict(os.environ))
+    again = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; exit 1; }}; touch {tmp_path}/twice; sleep 60"
+    camera = ProcessSpec(name="camera", argv=("/bin/sh", "-c", again), respawn=True)
+    waits = f"until test -e {tmp_path}/twice; do sleep 0.05; done"
+    actor = ProcessSpec(name="actor", argv=("/bin/sh", "-c", waits), required=True)
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert supervise(run, ready, (camera, actor), 60.0, store=None, onward=lambda code: "go on") == 0
+    stage = Stage.read(tmp_path)
+    assert stage is not None
+    assert (stage.name, stage.text) == (StageName.ENDED, "actor ended cleanly")

@@ -74,7 +74,7 @@ class TcpProxy:
         with suppress(OSError, ValueError):
             while not self._over.is_set():
                 try:
-                    data = source.recv(100 if self.mode == SLOW else CHUNK)
+                    data = source.recv(SLOW_BYTES_S // 10 if self.mode == SLOW else CHUNK)
                 except TimeoutError:
                     if self.mode != LATE:
                         raise

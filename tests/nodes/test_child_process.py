@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import signal
@@ -10,7 +11,7 @@ import sys
 
 import pytest
 
-from robot_stack.processes.child import SCHED_SETATTR, SLICE_NS, wrapped
+from robot_stack.processes.child import SCHED_SETATTR, SLICE_NS, take_priority, wrapped
 from tests.nodes.cell_rig import wait_until
 
 SAY_PID_AND_NICE = "import os, time; print(os.getpid(), os.nice(0), flush=True); time.sleep(60)"
@@ -52,6 +53,21 @@ room = ctypes.create_string_buffer(56)
 LIBC.syscall(SCHED_SETATTR[os.uname().machine] + 1, 0, room, 56, 0)
 print(os.sched_getscheduler(0) == os.SCHED_OTHER, struct.unpack_from("IIQiIQ", room)[5])
 """
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL, errno.ENOSYS])
+def test_a_kernel_without_real_time_priorities_starts_a_process_all_the_same(monkeypatch, number):
+    """gVisor knows one scheduler, and answers EINVAL to any other."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    asked: list[bool] = []
+    monkeypatch.setattr(os, "nice", refuse)
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    monkeypatch.setattr("robot_stack.processes.child.ask_for_short_turns", lambda: asked.append(True))
+    take_priority(-5, 2)
+    assert asked == [True]
 
 
 @pytest.mark.skipif(platform.machine() not in SCHED_SETATTR, reason="no number of the system call is known here")

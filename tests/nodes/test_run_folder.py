@@ -205,10 +205,16 @@ def test_a_cell_is_found_by_the_run_that_names_it(tmp_path):
         run_of_cell("simm")
 
 
-def test_a_taken_port_moves_the_learner():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "[::1]")])
+def test_a_taken_port_moves_the_learner(family, host):
+    if family is socket.AF_INET6 and not os.path.exists("/proc/net/if_inet6"):
+        pytest.skip("no IPv6 on this machine")
+    with socket.socket(family) as taken:
+        taken.bind((host.strip("[]"), 0))
         taken.listen()
-        wanted = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert free_address(wanted) != wanted
+        wanted = f"{host}:{taken.getsockname()[1]}"
+        moved = free_address(wanted)
+        assert moved != wanted
+        assert moved.startswith(f"{host}:")
     assert free_address(wanted) == wanted
+    assert free_address(f"{host}:0") != f"{host}:0"

@@ -61,6 +61,14 @@ def test_a_respawned_process_comes_back(supervise):
     assert supervisor.ending is None
 
 
+def test_a_real_time_signal_ends_a_process_and_not_the_run(supervise):
+    said: list[str] = []
+    number = signal.SIGRTMIN + 1
+    supervisor = supervise(row("camera", f"kill -{number} $$", respawn=True), said=said)
+    wait_until(lambda: supervisor.step() or supervisor.restarts("camera") == 1, 5, "restart")
+    assert said == [f"camera ended by signal {number}; starting it again (log: camera.log)"]
+
+
 def test_a_process_that_always_fails_is_given_up(supervise, monkeypatch):
     monkeypatch.setattr("robot_stack.processes.supervisor.RESPAWN_DELAY_S", 0.0)
     supervisor = supervise(row("camera", "exit 1", respawn=True))

@@ -21,8 +21,9 @@ from robot_stack.types.errors import SpecError, StoreError, TransportError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import ParamsSource, ScoreSource, StepSink
 from robot_stack.types.reward import LiveScore
-from robot_stack.types.spec import Spec
+from robot_stack.types.spec import CameraSpec, Spec
 from robot_stack.types.stages import StageMark
+from tests.faults.tcp_proxy import SLOW, TcpProxy
 from tests.transport.fake_learner import (
     SPEC,
     TASK,
@@ -216,6 +217,26 @@ def test_a_killed_or_frozen_learner_is_noticed_and_replaced(serve: Serve, connec
     serve(backend, address)
     assert client.wait_acked(TIMEOUT_S)
     assert holds_exactly(backend, "e", 2)
+
+
+def test_a_backlog_over_a_slow_relay_breaks_no_link(
+    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relay such as `ssh -L` takes megabytes at once, and the answer to a ping waits behind them."""
+    monkeypatch.setattr("tests.faults.tcp_proxy.SLOW_BYTES_S", 1_000_000)
+    cameras = tuple(CameraSpec(name=name, height_px=128, width_px=128) for name in ("front", "wrist"))
+    spec = replace(SPEC, cameras=cameras)
+    proxy = TcpProxy(serve(FakeLearner(spec=spec)).address)
+    proxy.mode = SLOW
+    try:
+        client = connect(proxy.address, spec=spec)
+        client.begin(make_header("e"))
+        for index in range(60):
+            client.push(make_step("e", index, last=index == 59, spec=spec))
+        assert client.wait_acked(60.0)
+        assert client.counters.reconnects == 0
+    finally:
+        proxy.close()
 
 
 def test_a_close_in_time_delivers_what_is_left(serve: Serve, connect: Connect) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,6 +16,7 @@ import pytest
 
 from robot_stack.transport.access.certificates import VALID_DAYS, make_set
 from robot_stack.transport.access.security import Security, require_loopback, security_of
+from robot_stack.transport.calls import learner_status
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import TransportError
@@ -38,6 +43,46 @@ def test_steps_and_status_go_through_tls_with_the_token(serve: Serve, connect: C
     assert client.wait_acked(20.0)
     assert [step.index for step in backend.disk["e"]] == [0]
     assert client.status(timeout_s=10.0).phase == "training"
+
+
+def test_a_learner_that_is_named_listens_at_all_addresses_of_its_machine(serve: Serve, ours: Path) -> None:
+    """Its own host file may call it 127.0.1.1, as Debian's does, and a container knows no address of that name."""
+    server = serve(FakeLearner(), "learner.invalid:0", security=Security.from_folder(ours / "learner"))
+    host, _, port = server.address.rpartition(":")
+    assert host == "learner.invalid"
+    for address in ("127.0.0.1", "127.0.1.1"):
+        socket.create_connection((address, int(port)), 10.0).close()
+
+
+BY_NAME = """
+import sys
+from pathlib import Path
+from robot_stack.transport.access.security import Security
+from robot_stack.transport.calls import learner_status
+print(learner_status(sys.argv[1], security=Security.from_folder(Path(sys.argv[2])), timeout_s=30.0).phase)
+"""
+
+
+def test_a_name_that_only_the_system_resolves_is_a_learners_too(serve: Serve, tmp_path: Path) -> None:
+    """gRPC's own resolver asks DNS alone: NAME.local of mDNS is to it what this spelling of 127.0.0.1 is."""
+    make_set(tmp_path / "set", ["0x7f.1"], datetime.now(UTC))
+    port = serve(FakeLearner(), security=Security.from_folder(tmp_path / "set" / "learner")).address.rpartition(":")[2]
+    argv = [sys.executable, "-c", BY_NAME, f"0x7f.1:{port}", str(tmp_path / "set" / "actor")]
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_DNS_RESOLVER"}
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    assert said.stdout.strip() == "training", said.stderr
+
+
+def test_a_name_that_nobody_knows_is_said_to_be_one(ours: Path) -> None:
+    security = Security.from_folder(ours / "actor")
+    with pytest.raises(TransportError, match=r"^learner's host nowhere\.invalid is unknown here .*, must be a name"):
+        learner_status("nowhere.invalid:50051", security=security, timeout_s=30.0)
+
+
+def test_a_learner_at_an_address_listens_there_alone(serve: Serve, ours: Path) -> None:
+    server = serve(FakeLearner(), "127.0.1.1:0", security=Security.from_folder(ours / "learner"))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(server.address.rpartition(":")[2])), 10.0)
 
 
 def test_a_wrong_token_is_a_refusal_for_good(serve: Serve, connect: Connect, ours: Path) -> None:

@@ -121,6 +121,27 @@ def require_loopback(address: str) -> None:
         )
 
 
+def listening_address(address: str, security: Credentials) -> str:
+    """Return where a learner at `address` (host:port) listens: one that is named does at all addresses of its machine.
+
+    The name may be of another address there: 127.0.1.1 in the host file of a Debian, none in a container or behind NAT.
+    Certificates and the token guard the port.
+
+    Raises:
+        TransportError: If `address` is beyond this machine and there is no TLS, or it is no host:port.
+    """
+    if not isinstance(security, Security):
+        require_loopback(address)
+    if is_loopback(address):
+        return address
+    host, _, port = address.rpartition(":")
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return f"[::]:{port}"  # for gRPC also all of IPv4, and this alone where there is no IPv6
+    return address
+
+
 def server_credentials(security: Security) -> grpc.ServerCredentials:
     """Return TLS credentials of the learner, which ask for a client certificate."""
     return grpc.ssl_server_credentials(
