@@ -11,7 +11,7 @@ from robot_stack.config.files.library import find, names
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.resolve import load_run
-from robot_stack.config.teleop import BrowserTeleop, RealTeleop, So101LeaderTeleop
+from robot_stack.config.teleop import BrowserTeleop, GamepadTeleop, RealTeleop, So101LeaderTeleop
 from robot_stack.types.errors import ConfigError
 from robot_stack.workcell.setup.arms import KnownArm, known_arms
 
@@ -100,6 +100,8 @@ def _devices(roots: tuple[Path, ...]) -> Iterator[KnownDevice]:
             continue
         if isinstance(device, RealTeleop) and not isinstance(device, BrowserTeleop):
             given = device.model_dump(exclude_unset=True)
+            if isinstance(device, GamepadTeleop):
+                given["match"] = device.match  # asked for though the file names none: several may be plugged in
             matched = tuple((key,) if key == "match" else (key, "match") for key in MATCHED if given.get(key))
             yield KnownDevice(
                 file=name, kind=device.device, on_port=isinstance(device, So101LeaderTeleop), matched=matched
