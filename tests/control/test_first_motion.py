@@ -96,6 +96,7 @@ def test_a_wrong_arm_is_told_what_is_wrong(driver: Driver, expected: list[Troubl
     assert troubles(driver, start) == expected
 
 
+@pytest.mark.long
 def test_twists_taken_in_the_base_frame_are_a_wrong_frame_also_where_they_look_like_wrong_signs() -> None:
     """With the tool straight down, y and z go the other way and x is right."""
     assert troubles(in_base, DOWN) == [Trouble.NONE, Trouble.FRAME, Trouble.FRAME] * 2

@@ -214,6 +214,7 @@ def test_where_decisions_are_missing_only_a_stale_twist_is_found():
     assert {violation.index for violation in check_applied(stuck, lost, LIMITS)} >= {6}
 
 
+@pytest.mark.long
 def test_an_hour_of_log_is_checked_in_seconds():
     log = good_log()
     long = [

@@ -147,6 +147,7 @@ def test_a_contact_may_bend_the_way_but_never_lengthen_it():
     assert "too far" in rig.filter.reason.text
 
 
+@pytest.mark.long
 def test_what_the_arm_feels_at_rest_is_learned_while_it_stands_only():
     rig = started(StrayRig(), np.zeros(6))
     rig.run(0.1)

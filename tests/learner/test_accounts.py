@@ -141,6 +141,7 @@ def _slow_recent_success(statistics: EpisodeStatistics, window: int) -> float:
     return float(np.mean([a.success and a.alone for a in online])) if len(online) == window else float("nan")
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200), deadline=None)
 @given(data())
 def test_running_counts_are_what_counting_all_episodes_comes_to(choose: DataObject) -> None:

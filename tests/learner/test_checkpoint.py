@@ -82,6 +82,7 @@ def test_damaged_newest_checkpoint_is_refused_with_the_command_to_go_on(tmp_path
     assert _n(folder.load_latest()) == 1
 
 
+@pytest.mark.long
 def test_checkpoint_with_a_flipped_bit_is_refused_wherever_the_bit_is_of_what_was_written(tmp_path: Path) -> None:
     folder = CheckpointFolder(tmp_path)
     weights = torch.arange(30.0)

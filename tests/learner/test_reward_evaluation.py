@@ -261,6 +261,7 @@ def names(*numbers: int) -> tuple[str, ...]:
     return tuple(f"{number:06d}-online-a" for number in numbers)
 
 
+@pytest.mark.long
 def test_a_runs_model_is_judged_by_episodes_that_it_was_not_trained_on(judged_run: Path) -> None:
     log = MetricsLog(RunPaths(judged_run).metrics)
     log.log(RewardFitRow(version="v", trained_on=names(2, 3), held_out=names(0, 1)))
@@ -276,6 +277,7 @@ def test_a_runs_model_is_judged_by_episodes_that_it_was_not_trained_on(judged_ru
     assert (found.report.discrimination.early.n, found.report.discrimination.detect_s.n) == (0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("noted", "count", "words"),
     [

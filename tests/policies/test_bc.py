@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from policies.bc.config import BCConfig
@@ -19,6 +20,7 @@ def learner(seed: int = 0) -> BCLearner:
     return BCLearner(SPEC, CONFIG, seed=seed)
 
 
+@pytest.mark.long
 def test_loss_falls_on_the_demonstrations() -> None:
     made, batch = learner(), random_batch(0)
     losses = [float(made.update(batch)["actor_loss"]) for _ in range(150)]

@@ -120,6 +120,7 @@ def test_loaded_state_is_what_recorded_updates_go_on_from() -> None:
     assert_same(plain, recorded)
 
 
+@pytest.mark.long
 def test_noise_that_python_reads_while_recording_would_be_noticed() -> None:
     made = learner(recorded=True, critic_actor_ratio=1)
     compute = made._compute

@@ -157,6 +157,7 @@ class Loud(Pressing):
         return (torch.zeros(1, CHUNK * ACTIONS) + noise).clamp(-1, 1)
 
 
+@pytest.mark.long
 def test_noise_behind_a_mean_is_as_loud_as_it_is_set() -> None:
     of = ChunkPlayer(Loud([]), ACTIONS, torch.Generator().manual_seed(0), grippers=(1,))
     see = (torch.zeros(1, 1), torch.zeros(1, 1))

@@ -40,6 +40,7 @@ def test_a_part_that_is_refused_leaves_the_others_free(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.long
 def test_a_killed_process_holds_nothing_though_its_child_lives(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, signal, subprocess, sys\n"
@@ -63,6 +64,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.long
 def test_of_two_runs_that_begin_in_a_folder_at_once_one_is_refused(tmp_path: Path) -> None:
     """Each part is begun by a process of its own, and neither finds whose the folder is."""
     runs = {part: load_run("peg_insert", [f"seed={seed}"]) for seed, part in enumerate(Part)}

@@ -100,6 +100,7 @@ def test_a_pixel_format_that_the_device_does_not_have_is_refused(reads: Reads) -
     ]
 
 
+@pytest.mark.long
 def test_a_control_out_of_the_devices_range_is_refused(reads: Reads) -> None:
     assert reads(jpeg(200), gain=9000) == [
         "device /dev/camera has gain 255, must be 9000 as in the camera's file; give it there a value that the "
