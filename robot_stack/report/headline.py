@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robot_stack.report.learned_from import CLAIMS, LearnedFrom
+from robot_stack.report.summary import ENDS
 from robot_stack.report.targets import DECLARED_FALSE, HUMAN_LAST, MISSED, fewest_updates
 
 
@@ -48,9 +49,10 @@ def advice(summary: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence for each figure that asks for something to be done: what was seen, what to do."""
     training, reward, learner = summary["training"], summary["reward"], summary["learner"]
     if training["human_share_last20"] is not None and training["human_share_last20"] >= HUMAN_LAST:
+        last = min(ENDS, training["episodes"] or ENDS)
         yield (
-            f"An operator still drove {100 * training['human_share_last20']:.0f} % of the last 20 episodes: go on with "
-            "online training."
+            f"An operator still drove {100 * training['human_share_last20']:.0f} % of the last {last} episodes: go on "
+            "with online training."
         )
     if reward["missed_rate"] is not None and reward["missed_rate"] > MISSED:
         yield (

@@ -98,6 +98,7 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: Callable[[]
 <p>{escape(summary["critic"]["learned_from_text"])}</p>
 {_box(lines)}
 {_missing(summary["missing"])}
+{_deployed(record)}
 {others}
 {watch}
 <h2>Training episodes, failures first</h2><div class=wide>{table}</div>
@@ -145,6 +146,27 @@ def _missing(lines: list[str]) -> str:
         return ""
     entries = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<details><summary>{len(lines)} figures lack their input</summary><ul>{entries}</ul></details>"
+
+
+def _deployed(record: RunRecord) -> str:
+    """Tell what the last deployment came to: of the policy by itself, and where an operator helped."""
+    told = record.deployed
+    if told is None:
+        return ""
+    lines = []
+    for name, counted in (("by itself", told.get("alone", told)), ("with an operator's help", told.get("helped"))):
+        if counted is not None and counted["episodes"]:
+            low, high = (100 * end for end in counted["wilson95"])
+            cycle = "" if counted["cycle_s"] is None else f"{counted['cycle_s']:.1f} s"
+            success = f"{counted['success']} of {counted['episodes']} ({low:.0f} to {high:.0f} %)"
+            lines.append(f"<tr><td>{name}</td><td>{success}</td><td>{cycle}</td></tr>")
+    model, beside = told.get("success_model"), []
+    if told.get("discarded"):
+        beside.append(f"Discarded: {told['discarded']}.")
+    if model is not None:
+        beside.append(f"The success model said {model['declared']} times that the task was done.")
+    head = "<tr><th>the policy</th><th>success, with the 95 % interval</th><th>cycle</th></tr>"
+    return f"<h2>When it was deployed</h2><table>{head}{''.join(lines)}</table><p>{' '.join(beside)}</p>"
 
 
 def _plot(plot: Plot) -> str:

@@ -41,6 +41,7 @@ class RunRecord:
         actor_rows: Of all actors.
         policy: Evaluation of the policy, or None.
         bc: Evaluation of behaviour cloning on the same demonstrations, or None.
+        deployed: What the last deployment of a policy came to, or None.
         memory: {"peak_mb": ...}, or None.
         phases: Phase -> seconds of wall time, or None.
         beginning: How the run was begun, or None.
@@ -53,6 +54,7 @@ class RunRecord:
     actor_rows: list[MetricsRow]
     policy: Figures | None
     bc: Figures | None
+    deployed: Figures | None
     memory: Figures | None
     phases: Figures | None
     beginning: Beginning | None
@@ -195,6 +197,7 @@ def read_run(folder: Path) -> RunRecord:
         actor_rows=_actor_rows(paths, problems),
         policy=_evaluation(paths.evaluation("policy"), problems),
         bc=_evaluation(paths.evaluation("bc"), problems),
+        deployed=_evaluation(RunPaths(paths.deployed).summary, problems, "deploy"),
         memory=_json(paths.memory, problems),
         phases=_json(paths.phases, problems),
         beginning=Beginning.read(folder),
@@ -238,9 +241,9 @@ def _resolved(path: Path, problems: list[str]) -> ResolvedRun | None:
         return None
 
 
-def _evaluation(path: Path, problems: list[str]) -> Figures | None:
+def _evaluation(path: Path, problems: list[str], command: str = "eval") -> Figures | None:
     try:
-        return read_evaluation(path)
+        return read_evaluation(path, command)
     except StoreError as error:
         problems.append(str(error))
         return None

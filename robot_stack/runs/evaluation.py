@@ -34,16 +34,32 @@ class _Scored(BaseModel):
     parts: dict[str, float]
 
 
+class _Judged(BaseModel):
+    """How often the success model said that the task was done."""
+
+    model_config = ConfigDict(strict=True)
+
+    declared: Count
+
+
 class _Evaluation(_Counted):
     """The keys that are read; what else is there is left alone."""
 
     observation_age_ms: float | None = None
     tasks: dict[str, _Counted] | None = None
     score: _Scored | None = None
+    alone: _Counted | None = None
+    helped: _Counted | None = None
+    discarded: Count = 0
+    success_model: _Judged | None = None
 
 
-def read_evaluation(path: Path) -> dict[str, Any] | None:
+def read_evaluation(path: Path, command: str = "eval") -> dict[str, Any] | None:
     """Return the evaluation in a file, whole, or None if there is none.
+
+    Args:
+        path: Of the file.
+        command: Of robot-stack, which writes it.
 
     Raises:
         StoreError: If it cannot be read, or is no evaluation.
@@ -60,7 +76,7 @@ def read_evaluation(path: Path) -> dict[str, Any] | None:
         why = str(error)
     else:
         return told
-    raise StoreError(f"{path} is unreadable ({why}), must be an evaluation; run robot-stack eval again")
+    raise StoreError(f"{path} is unreadable ({why}), must be an evaluation; run robot-stack {command} again")
 
 
 def counted_before(path: Path, version: int | None) -> int:

@@ -16,7 +16,13 @@ from robot_stack.report.summary import build_summary
 GOOD: dict[str, Any] = {
     "policy": {"episodes": 100, "success": 100, "wilson95": [0.963, 1.0], "cycle_s": 2.04},
     "bc": {"episodes": 100, "success": 28, "wilson95": [0.2, 0.37], "cycle_s": None},
-    "training": {"robot_time_s": 780.0, "human_share": 0.15, "base_share": 0.0, "human_share_last20": 0.01},
+    "training": {
+        "episodes": 193,
+        "robot_time_s": 780.0,
+        "human_share": 0.15,
+        "base_share": 0.0,
+        "human_share_last20": 0.01,
+    },
     "reward": {"missed_rate": 0.1, "false_done_rate": 0.0, "false_done": 0, "episodes_failed": 9},
     "learner": {"utd": 5.2, "utd_asked": 8.0},
     "critic": {"learned_from": "both"},
@@ -64,7 +70,8 @@ def test_a_good_run_needs_no_advice(learner: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("group", "values", "said"),
     [
-        ("training", {"human_share_last20": 0.08}, "still drove 8 %"),
+        ("training", {"human_share_last20": 0.08}, "still drove 8 % of the last 20 episodes"),
+        ("training", {"human_share_last20": 0.08, "episodes": 7}, "still drove 8 % of the last 7 episodes"),
         ("reward", {"missed_rate": 0.84}, "missed 84 % of the successes"),
         ("reward", {"false_done_rate": 0.2, "false_done": 3, "episodes_failed": 15}, "3 of 15 failures a success"),
         ("learner", {"utd": 1.56}, "1.6 updates per step, 8 are asked for"),

@@ -15,6 +15,8 @@ from robot_stack.report.run_folder import episode_names, episode_numbers, read_r
 from robot_stack.report.summary import write_summary
 from robot_stack.report.thumbnails import SIDE_PX, strip
 from robot_stack.report.write import write_report
+from robot_stack.rollout.evaluate import Evaluation
+from robot_stack.rollout.judged import Judgement
 from robot_stack.runs.beginning import Beginning
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.transition import EpisodeKind
@@ -168,6 +170,39 @@ def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> 
     assert words == sorted(words)
     assert told.count("its success classifier has not the wanted precision: it refuses nothing") == 1
     assert "checkpoint not written: disk is full" in text[text.index("Safety and faults") :]
+
+
+def test_what_a_deployment_came_to_is_told(own_run: Path) -> None:
+    assert "deployed" not in without_plots(own_run)
+    deployed = RunPaths(RunPaths(own_run).deployed)
+    deployed.folder.mkdir()
+    result = Evaluation(
+        successes=[True, True, False, True],
+        durations_s=[4.0, 5.0, 12.0, 6.0],
+        ages_s=[],
+        judged=[
+            Judgement(declared=declared, done_at=None, false=None, delay_s=None)
+            for declared in (True, True, False, False)
+        ],
+        helped=[False, False, False, True],
+        discarded=2,
+    )
+    deployed.summary.write_text(json.dumps(result.summary()))
+    words = page_of(own_run).words
+    assert "When it was deployed" in words
+    assert "by itself2 of 3 (21 to 94 %)4.5 s" in words
+    assert "with an operator's help1 of 1 (21 to 100 %)6.0 s" in words
+    assert "Discarded: 2. The success model said 2 times that the task was done." in words
+
+
+@pytest.mark.parametrize("spoilt", ["{", '{"episodes": 1, "success": 1, "wilson95": [0.2, 1.0], "alone": 3}'])
+def test_a_deployment_that_cannot_be_read_is_named(own_run: Path, spoilt: str) -> None:
+    deployed = RunPaths(RunPaths(own_run).deployed)
+    deployed.folder.mkdir()
+    deployed.summary.write_text(spoilt)
+    words = page_of(own_run).words
+    assert "deployed/summary.json is unreadable" in words
+    assert "run robot-stack deploy again" in words
 
 
 def test_text_from_the_run_cannot_become_markup(own_run: Path, text: str) -> None:
