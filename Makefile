@@ -1,4 +1,4 @@
-# make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1; installs what it needs
+# make sim    the dry run, from a bare clone: NAME=folder SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1; installs what it needs
 # make check  the short tests of everything that decides, a minute or two, for every save
 # make test   style, types, imports and pytest, each also a target of its own
 # make thorough  what make test leaves out: more arms, kinds, seeds and trainings; half an hour
@@ -16,7 +16,6 @@
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
 BIN := $(VENV)/bin
-NAME ?= sim
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # or each of the hundreds of processes of the tests compiles anew what it imports
@@ -28,7 +27,7 @@ SIM_READY := $(VENV)/.sim
 INSTALLED := $(VENV)/.installed
 # an index that torch is taken from, whatever else is known
 TORCH_INDEX ?=
-SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(ALGORITHM),--algorithm $(ALGORITHM)) $(if $(filter-out 0,$(QUICK)),--quick)
+SIM_OPTIONS := $(if $(NAME),--name $(NAME)) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(ALGORITHM),--algorithm $(ALGORITHM)) $(if $(filter-out 0,$(QUICK)),--quick)
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help

@@ -79,8 +79,8 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sim(parser: argparse.ArgumentParser) -> None:
-    text = "the run is in runs/NAME; the same name goes on (sim)"
-    parser.add_argument("--name", type=_name("name"), default="sim", help=text)
+    text = "the run is in runs/NAME; the same name goes on (sim, or task, algorithm and seed)"
+    parser.add_argument("--name", type=_name("name"), help=text)
     parser.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
     parser.add_argument("--task", default="peg_insert", help="a run in hardware_configs/runs (peg_insert)")
     parser.add_argument(

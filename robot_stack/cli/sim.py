@@ -36,7 +36,7 @@ from robot_stack.runs.stage import Stage, StageName
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
-from robot_stack.types.errors import StackError, TransportError
+from robot_stack.types.errors import ConfigError, StackError, TransportError
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 
@@ -106,7 +106,7 @@ class DryRun:
 
 
 def run(
-    name: str,
+    name: str | None = None,
     seed: int = 0,
     task: str = TASK,
     algorithm: str | None = None,
@@ -115,12 +115,27 @@ def run(
     overrides: Sequence[str] = (),
     root: Path | None = None,
 ) -> int:
-    """Start or resume the dry run `name`; returns the exit code.
+    """Start or resume a dry run; returns the exit code.
+
+    Args:
+        name: Of its folder; None: what is asked for has a folder of its own.
+        seed: Of everything random.
+        task: The run that it rehearses.
+        algorithm: Learns instead of the run's.
+        quick: Every phase in minutes.
+        plain: Lines instead of a live display.
+        overrides: Texts `dotted.key=value`.
+        root: Of the configuration, beside the shipped one.
 
     Raises:
         ConfigError: If the configuration is wrong, or the folder is of another run, or that is going on.
         KeyboardInterrupt: If an operator ended it; the text says how to go on.
     """
+    name = name or _name(seed, task, algorithm)
+    before = Beginning.read(RUNS / name)
+    if before is not None and before.quick is not quick:
+        has, wanted = ("quick", "whole") if before.quick else ("whole", "quick")
+        raise ConfigError(f"{RUNS / name} has a {has} run, asked for is a {wanted} one; choose another NAME")
     asked = [f"seed={seed}"]
     if algorithm is not None:
         asked.append(f"algorithm.name={algorithm}")
@@ -132,6 +147,12 @@ def run(
     with begun(resolved, RUNS / name, *Part):
         dry_run = prepare(RUNS / name, resolved, plain=plain or not sys.stdout.isatty())
         return _run(dry_run, Beginning(command=again, quick=quick))
+
+
+def _name(seed: int, task: str, algorithm: str | None) -> str:
+    """Return the name of a dry run that was given none: what is asked for beside the usual."""
+    parts = ["sim" if task == TASK else Path(task).stem, algorithm, f"seed{seed}" if seed else None]
+    return "-".join(part for part in parts if part)
 
 
 def _run(dry_run: DryRun, beginning: Beginning) -> int:

@@ -53,13 +53,13 @@ def no_nodes(monkeypatch) -> None:
         (("--name", "mine"), "make sim NAME=mine", "robot-stack sim --name mine"),
         (
             ("--seed", "3", "--algorithm", "bc", "--quick"),
-            "make sim NAME=sim SEED=3 ALGORITHM=bc QUICK=1",
-            "robot-stack sim --name sim --seed 3 --algorithm bc --quick",
+            "make sim NAME=sim-bc-seed3 SEED=3 ALGORITHM=bc QUICK=1",
+            "robot-stack sim --name sim-bc-seed3 --seed 3 --algorithm bc --quick",
         ),
         (
             ("--task", "peg_in_and_out"),
-            "make sim NAME=sim TASK=peg_in_and_out",
-            "robot-stack sim --name sim --task peg_in_and_out",
+            "make sim NAME=peg_in_and_out TASK=peg_in_and_out",
+            "robot-stack sim --name peg_in_and_out --task peg_in_and_out",
         ),
     ],
 )
@@ -79,7 +79,7 @@ def test_an_ended_dry_run_says_how_to_go_on(
     monkeypatch.setattr(sim, "train_online", ended)
     assert main(["sim", "--plain", *options]) == INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"Go on with: {command}")
-    name = options[1] if options[0] == "--name" else "sim"
+    name = typed.split()[3]
     stage = Stage.read(tmp_path / "runs" / name)
     assert stage is not None
     assert (stage.name, stage.next_step) == (StageName.ENDED, command)
@@ -115,6 +115,33 @@ def test_what_is_set_for_a_dry_run_is_what_it_runs_with(monkeypatch, tmp_path: P
     begun = Beginning.read(tmp_path / "runs" / "sim")
     assert begun is not None
     assert begun.command == "robot-stack sim --name sim --set training.demos=9 --set rate_hz=8"
+
+
+def test_dry_runs_of_other_tasks_algorithms_and_seeds_have_folders_of_their_own(monkeypatch, tmp_path: Path) -> None:
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "train_online", ended)
+    asked = [[], ["--task", "two_arm_insert"], ["--algorithm", "hg_dagger"], ["--task", "drawer", "--seed", "2"]]
+    for options in [*asked, *asked]:  # the second time each goes on
+        assert main(["sim", "--plain", *options]) == INTERRUPTED
+    made = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert made == ["drawer-seed2", "sim", "sim-hg_dagger", "two_arm_insert"]
+
+
+@pytest.mark.parametrize(("first", "then", "of"), [(["--quick"], [], "quick"), ([], ["--quick"], "whole")])
+def test_a_whole_run_does_not_go_on_where_a_quick_one_began(
+    first: list[str], then: list[str], of: str, monkeypatch, tmp_path: Path, capsys
+) -> None:
+    def ended(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "train_online", ended)
+    assert main(["sim", "--plain", *first]) == INTERRUPTED
+    assert main(["sim", "--plain", *then]) == 1
+    assert f"runs/sim has a {of} run, asked for is a " in capsys.readouterr().err
 
 
 def test_a_dry_run_that_is_going_on_is_not_started_again(monkeypatch, tmp_path: Path, capsys) -> None:
