@@ -113,7 +113,9 @@ def policy_file(folder: Path, policy: str) -> Path:
     there = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem in ("policy", "best", "bc"))
     if policy not in there:
         legal = f"one of {there}" if there else "saved first"
-        raise ConfigError(f"policy of {folder} is {policy!r}, must be {legal}; finish the run, then evaluate it")
+        raise ConfigError(
+            f"policy of {folder} is {policy!r}, must be {legal}; finish the run, or copy it from the learner's machine"
+        )
     return RunPaths(folder).policy(policy)
 
 

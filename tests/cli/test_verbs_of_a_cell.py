@@ -140,7 +140,7 @@ def test_up_starts_everything(supervised) -> None:
 def test_deploy_runs_a_saved_policy_without_a_learner(supervised) -> None:
     main.main(["act", "peg_insert"])
     supervised.clear()
-    with pytest.raises(ConfigError, match="must be saved first"):
+    with pytest.raises(ConfigError, match="must be saved first; finish the run, or copy it from the learner's machine"):
         deploy.run("peg_insert")
     Path("runs/peg_insert/best.safetensors").touch()
     assert main.main(["deploy", "peg_insert", "--policy", "best", "--episodes", "3"]) == 0
