@@ -71,10 +71,12 @@ def make_environment(config: EnvironmentConfig) -> Environment:
     if config.render is not None:
         arguments["render_mode"] = "rgb_array"
     try:
-        if config.module is not None:
-            with _from_here():
+        with _from_here():  # what is registered by a text is imported when it is made
+            if config.module is not None:
                 import_module(config.module)
-        environment: Environment = gymnasium.make(name, **arguments)
+            environment: Environment = gymnasium.make(name, **arguments)
+    except gymnasium.error.DeprecatedEnv as error:
+        raise ConfigError(f"environment {name!r} is an old version ({_words(error)}); correct the id") from error
     except gymnasium.error.UnregisteredEnv as error:  # of its name, its name space or its version
         raise ConfigError(
             f"environment {name!r} is not registered ({_words(error)}); correct the id, or name the module that "
@@ -82,7 +84,7 @@ def make_environment(config: EnvironmentConfig) -> Environment:
         ) from error
     except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
         raise ConfigError(f"environment {name!r} needs what is not installed ({_words(error)}); install it") from error
-    except (gymnasium.error.Error, TypeError, ValueError, AssertionError) as error:
+    except (gymnasium.error.Error, TypeError, ValueError, AssertionError, LookupError, OSError, RuntimeError) as error:
         raise ConfigError(
             f"environment {name!r} cannot be made with {dict(config.kwargs)} ({_words(error)}); correct sim.kwargs"
         ) from error
@@ -101,15 +103,23 @@ class _Rendered(gymnasium.ObservationWrapper[dict[str, Any], Any, Any]):
             raise ConfigError(f"render.name is {config.name!r}, which is in the observation already; choose another")
         shape = (config.height_px, config.width_px, 3)
         self._has_names = isinstance(shown, spaces.Dict)
+        self.shown: Any = None
+        """What the environment itself showed last, without the picture."""
         self.observation_space = spaces.Dict({**named, config.name: spaces.Box(0, 255, shape, np.uint8)})
 
     def observation(self, observation: Any) -> dict[str, Any]:
         """Return an observation with the picture of the present moment.
 
         Raises:
-            RobotError: If the environment draws nothing that is a picture.
+            RobotError: If the environment draws nothing that is a picture, or needs for it what is not installed.
         """
-        picture = self.env.render()
+        self.shown = observation
+        try:
+            picture = self.env.render()
+        except (gymnasium.error.Error, ImportError) as error:
+            raise RobotError(
+                f"environment cannot be drawn ({_words(error)}); install it, or leave out sim.render"
+            ) from error
         if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or picture.shape[2:] != (3,):
             raise RobotError(f"rendering is {_kind(picture)}, must be a uint8 image (H, W, 3); leave sim.render out")
         config = self._config
@@ -134,10 +144,13 @@ def _expert(config: EnvironmentConfig, environment: Environment) -> Expert | Non
         raise ConfigError(
             f"expert {config.expert} cannot be imported ({_words(error)}); correct task.sim.expert, module:function"
         ) from error
-    expert = expert(environment) if isinstance(expert, type) else expert
+    with _from_here():
+        expert = expert(environment) if isinstance(expert, type) else expert
     if not callable(expert):
         raise ConfigError(f"expert {config.expert} is {_kind(expert)}, must be a function; correct task.sim.expert")
     found: Expert = expert
+    if isinstance(environment, _Rendered):
+        return lambda seen: found(environment.shown)
     return found
 
 

@@ -5,6 +5,7 @@ Nothing is simulated here: a step sends an action to the filter and lets the cel
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar
 
 import gymnasium
@@ -21,8 +22,9 @@ from robot_stack.types.command import IN_HAND
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EpisodeKind
-from robot_stack.workcell.build import build_mujoco_cell, build_operator
+from robot_stack.workcell.build import build_mujoco_cell, build_operator, build_world
 from robot_stack.workcell.build_safety import build_safety
+from robot_stack.workcell.local_cell import LocalCell
 from sim.scene import CameraRenderer
 
 PROPRIO = "proprio"
@@ -77,7 +79,7 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
         self._space = ActionSpace(self._spec)
         self._openings = Openings(self._spec)
         self._period_ns = round(self._spec.period_s * 1e9)
-        self._cell = build_mujoco_cell(self._resolved, seed=0)
+        self._world = build_world(self._resolved)
         self._renderer: CameraRenderer | None = None
         self._observation: Observation | None = None
         """The newest one of the running episode."""
@@ -85,6 +87,11 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
         images = {camera.name: spaces.Box(0, 255, camera.shape, np.uint8) for camera in self._spec.cameras}
         self.observation_space = spaces.Dict({**images, PROPRIO: _proprio_space(self._resolved)})
         self.action_space = spaces.Box(-1.0, 1.0, (self._spec.action_size,), np.float32)
+
+    @cached_property
+    def _cell(self) -> LocalCell:
+        """The cell, made at the first reset: a process that asks for the spaces and forks has no GL context yet."""
+        return build_mujoco_cell(self._resolved, seed=0, world=self._world)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
         """Bring the cell to a new start; the same seed gives the same start and the same operator.
@@ -145,7 +152,8 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
 
     def close(self) -> None:
         """Free the GL contexts of the cameras; harmless a second time."""
-        self._cell.close()
+        if "_cell" in vars(self):
+            self._cell.close()
         if self._renderer is not None:
             self._renderer.close()
 

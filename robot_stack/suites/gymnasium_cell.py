@@ -304,7 +304,8 @@ class GymnasiumCell:
         low, high = self._bounds()
         space = self._environment.action_space
         values: np.ndarray = low + 0.5 * (entries + 1.0) * (high - low)
-        return values.reshape(space.shape or ()).astype(space.dtype)
+        # rounding may leave the bounds by a bit, and an environment that checks its actions does not forgive that
+        return np.clip(values, low, high).reshape(space.shape or ()).astype(space.dtype)
 
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         space = self._environment.action_space
@@ -331,6 +332,11 @@ def _boxes(space: spaces.Space[Any]) -> dict[str, spaces.Box]:
             raise SpecError(f"observation space is {space}, must be a Box or a Dict of Boxes; flatten it by a wrapper")
         if part.dtype == np.uint8 and len(part.shape) == 3 and part.shape[2] != COLOURS:
             raise SpecError(f"shape of image {name} is {part.shape}, must be (H, W, 3), RGB; convert it by a wrapper")
+        if part.dtype == np.uint8 and len(part.shape) in (2, 4):
+            raise SpecError(
+                f"shape of {name} is {part.shape} uint8, must be (H, W, 3) for an image; leave out the wrapper that "
+                "stacks it or makes it grey (FrameStackObservation, GrayscaleObservation)"
+            )
         found[check_name(name, "name in the observation space")] = part
     return found
 

@@ -201,13 +201,22 @@ def build_local_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: flo
     return find_environments().build(settings, resolved.spec().sensed)
 
 
-def build_mujoco_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> LocalCell:
-    """Build the whole cell in MuJoCo in this process, whose observations are so old when they are acted on."""
+def build_mujoco_cell(
+    resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0, world: World | None = None
+) -> LocalCell:
+    """Build the whole cell in MuJoCo in this process, whose observations are so old when they are acted on.
+
+    Args:
+        resolved: The run.
+        seed: Of the scripted operator.
+        observation_age_s: Age of what it shows when it is acted on.
+        world: That of the run, if it is there already.
+    """
     return LocalCell(
         resolved.spec(),
         resolved.task,
         resolved.cameras,
-        build_world(resolved),
+        world or build_world(resolved),
         build_safety(resolved, attended=False),
         build_operator(resolved, seed),
         observation_age_s=observation_age_s,

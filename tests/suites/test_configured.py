@@ -126,6 +126,8 @@ for _name, _seen, _done in (
     ("Nested", spaces.Dict({"a": spaces.Dict({"b": NUMBERS})}), MOVES),
     ("Unbounded", NUMBERS, spaces.Box(-np.inf, np.inf, (2,))),
     ("Capital", spaces.Dict({"State": NUMBERS}), MOVES),
+    ("Stacked", spaces.Dict({"eye": spaces.Box(0, 255, (4, 64, 64, 3), np.uint8), "p": NUMBERS}), MOVES),
+    ("Grey", spaces.Dict({"eye": spaces.Box(0, 255, (64, 64), np.uint8), "p": NUMBERS}), MOVES),
 ):
     gymnasium.register(f"tests/{_name}-v0", entry_point=Silent, kwargs={"seen": _seen, "done": _done})
 
@@ -145,6 +147,16 @@ gymnasium.register("tests/Needing-v0", entry_point=needing)
         ({"gymnasium": "tests/Nested-v0"}, "observation space is Dict.*must be a Box or a Dict of Boxes; flatten it"),
         ({"gymnasium": "tests/Unbounded-v0"}, "action space is Box.*must be a Box of floats with finite bounds"),
         ({"gymnasium": "tests/Capital-v0"}, "State"),
+        (
+            {"gymnasium": "tests/Stacked-v0"},
+            r"shape of eye is \(4, 64, 64, 3\) uint8, must be \(H, W, 3\) for an image",
+        ),
+        (
+            {"gymnasium": "tests/Grey-v0"},
+            r"shape of eye is \(64, 64\) uint8, must be \(H, W, 3\) .*GrayscaleObservation",
+        ),
+        ({"gymnasium": "Pendulum-v0"}, "'Pendulum-v0' is an old version .*Pendulum-v1.*; correct the id"),
+        ({"gymnasium": "Pusher-v5", "kwargs": {"xml_file": "nope.xml"}}, "cannot be made with .*nope.xml.*sim.kwargs"),
         ({"gymnasium": "Pendulun-v1"}, "'Pendulun-v1' is not registered .*correct the id, or name the module"),
         ({"gymnasium": "nobody/Task-v0"}, "'nobody/Task-v0' is not registered .*correct the id, or name the module"),
         ({"gymnasium": "Pendulum-v9"}, "'Pendulum-v9' is not registered"),
@@ -267,6 +279,9 @@ class Drawn(Silent):
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         return np.zeros(2, np.float32), {}
 
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros(2, np.float32), 0.0, False, False, {"success": True}
+
     def render(self) -> Any:
         return self.picture
 
@@ -290,6 +305,41 @@ def test_rendering_is_a_camera_where_that_is_wanted(tmp_path: Path, monkeypatch)
     monkeypatch.setattr(Drawn, "picture", None)
     with pytest.raises(RobotError, match=r"rendering is NoneType, must be a uint8 image \(H, W, 3\); leave sim.render"):
         cell.reset(0)
+
+
+def two_numbers(seen: np.ndarray) -> np.ndarray:
+    assert seen.shape == (2,), "an expert is shown what the environment shows, not the picture"
+    return np.zeros(2)
+
+
+def test_the_expert_is_shown_what_the_environment_shows_though_it_is_rendered(tmp_path: Path) -> None:
+    resolved = loaded(
+        tmp_path, DRAWN | {"expert": "tests.suites.test_configured:two_numbers"}, encoder={"name": "embedded"}
+    )
+    cell = build_local_cell(resolved, seed=0)
+    cell.reset(0)
+    cell.start("0", EpisodeKind.DEMO)
+    cell.sleep_until_ns(cell.now_ns() + 10**8)
+    cell.observe()
+    assert cell.truth()
+
+
+def test_what_rendering_needs_is_said(tmp_path: Path, monkeypatch) -> None:
+    def undrawn(_: Drawn) -> None:
+        raise gymnasium.error.DependencyNotInstalled('pygame is not installed, run `pip install "gymnasium[classic]"`')
+
+    cell = build_local_cell(loaded(tmp_path, DRAWN, encoder={"name": "embedded"}), seed=0)
+    monkeypatch.setattr(Drawn, "render", undrawn)
+    with pytest.raises(RobotError, match=r"cannot be drawn \(pygame is not installed.*; install it, or leave out sim"):
+        cell.reset(0)
+
+
+def test_a_class_beside_the_module_that_registers_it_is_found(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "my_ids.py").write_text("import gymnasium\ngymnasium.register('Mine-v0', entry_point='my_task:Task')\n")
+    (tmp_path / "my_task.py").write_text("from tests.suites.point_mass import PointMass as Task\n")
+    monkeypatch.chdir(tmp_path)
+    resolved = loaded(tmp_path, POINT | {"gymnasium": "Mine-v0", "module": "my_ids"})
+    assert resolved.spec().action_size == 2
 
 
 @pytest.mark.long

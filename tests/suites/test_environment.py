@@ -102,6 +102,19 @@ def test_what_an_operator_does_is_told_as_an_action(name: str, operator: str) ->
     assert np.abs([info["intervene_action"] for info in told[-4:]]).max() > 0.1
 
 
+def test_vectors_of_processes_that_are_forked_make_their_steps() -> None:
+    """A child of a process that has drawn something never comes out of its first image: the parent must not draw."""
+    program = """
+import gymnasium, robot_stack.suites
+vector = gymnasium.make_vec("robot_stack/PegInsert-v0", num_envs=2, vectorization_mode="async")
+seen, _ = vector.reset(seed=0)
+print(seen["front"].shape, vector.step(vector.action_space.sample())[0]["proprio"].shape[0])
+vector.close()
+"""
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
+    assert made.stdout.split("\n")[0] == "(2, 64, 64, 3) 2", made.stderr
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_spaces_are_those_of_the_run(name: str) -> None:
     made, spec = gymnasium.make(name), load_run(RUNS[name]).spec()

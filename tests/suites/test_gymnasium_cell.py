@@ -206,6 +206,27 @@ def test_expert_beyond_the_bounds_is_clipped_and_it_is_said() -> None:
     np.testing.assert_allclose(kept.steps[0].action.executed, [1.0, 0.0], atol=1e-6)
 
 
+def test_no_action_is_beyond_the_bounds_by_a_rounding() -> None:
+    class Strict(gymnasium.Env):  # type: ignore[type-arg]
+        observation_space = spaces.Box(-1.0, 1.0, (2,))
+        action_space = spaces.Box(np.array([-0.1, -0.47]), np.array([0.3, 0.9]), dtype=np.float64)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+            assert self.action_space.contains(action), action
+            return np.zeros(2, np.float32), 0.0, False, False, {"success": True}
+
+    cell = GymnasiumCell(Strict())
+    cell.reset(0)
+    cell.start("0", EpisodeKind.ONLINE)
+    cell.send(np.ones(2, np.float32))
+    cell.sleep_until_ns(cell.now_ns() + 10**8)
+    cell.observe()
+    assert cell.truth()
+
+
 def test_policy_that_sends_nothing_stands_still() -> None:
     environment = PointMass()
     _, kept = run(GymnasiumCell(environment), EpisodeKind.ONLINE, Always(np.nan, 0.0), longest=3)
