@@ -343,6 +343,31 @@ def test_probe_of_a_url_with_settings_that_do_not_fit_says_why(
     assert "must be at least one of contrastive, progress, completion" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        (["probe", "grm"], "add --run RUN"),
+        (["eval", "--generated", "--model", "grm"], "give RUN in place of --generated"),
+    ],
+)
+def test_views_that_the_simulated_cell_lacks_are_refused_before_anything_is_recorded(
+    command: list[str],
+    instead: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = tmp_path / "grm.yaml"
+    settings.write_text("{views: [front, left_wrist], server: {url: 'http://127.0.0.1:1/v1', model: any}}")
+    monkeypatch.setattr(reward_probing, "generate", None)
+    monkeypatch.setattr(reward_evaluation, "generate", None)
+    assert main(["reward", *command, "--settings", str(settings)]) == 1
+    assert capsys.readouterr().err.strip() == (
+        "cameras of cell sim are ['front', 'wrist'], must include ['left_wrist'], which the model's views name; "
+        f"name those in views, or {instead}"
+    )
+
+
 def test_probe_of_a_server_that_answers_the_wrong_way_round_is_exit_code_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,14 @@ from reward_models.progress.config import LiveRewardConfig
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward.embedded import EmbeddedClassifier, EmbeddedModel, fit_classifier, fit_embedded
-from robot_stack.learner.reward.judged_model import CLASSIFIER, Wanted, check_unset, frames_between, large_model
+from robot_stack.learner.reward.judged_model import (
+    CLASSIFIER,
+    Wanted,
+    check_unset,
+    check_views,
+    frames_between,
+    large_model,
+)
 from robot_stack.learner.reward.labelled import labelled_episodes, shown_by_first_success
 from robot_stack.learner.reward.success import ProprioGate
 from robot_stack.learner.reward.success_model import newest_model
@@ -138,6 +145,7 @@ def generated_model(resolved: ResolvedRun, *, wanted: Wanted | None, seed: int, 
     wanted, fit_s, alarms = _named(wanted, resolved), None, None
     if wanted.large:
         model: RewardModel = large_model(wanted, resolved)
+        check_views(model, resolved, "give RUN in place of --generated")
         demos = generate(resolved, {"success": 1}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
     else:
         config = _fit_config(wanted, resolved)

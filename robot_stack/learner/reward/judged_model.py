@@ -94,6 +94,25 @@ def large_model(wanted: Wanted, resolved: ResolvedRun | None) -> RewardModel:
     return make_reward_model(wanted.name, learning_settings(resolved).rescore)
 
 
+def check_views(model: RewardModel, resolved: ResolvedRun, instead: str) -> None:
+    """Check that a cell has all cameras that a model must be shown, before anything is recorded to show it.
+
+    Args:
+        model: Of any kind.
+        resolved: Names the cell.
+        instead: What else can be given, in words.
+
+    Raises:
+        ConfigError: If it has not.
+    """
+    there = sorted(camera.name for camera in resolved.spec().cameras)
+    if missing := sorted(set(model.capabilities.views) - set(there)):
+        raise ConfigError(
+            f"cameras of cell {resolved.run.cell} are {there}, must include {missing}, which the model's views name; "
+            f"name those in views, or {instead}"
+        )
+
+
 def frames_between(wanted: Wanted, resolved: ResolvedRun | None) -> int:
     """Return the frames from one that is scored to the next, as a run that names the model has it."""
     if wanted.every is not None:

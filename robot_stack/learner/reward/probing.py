@@ -15,7 +15,7 @@ from reward_models.vlm.registry import make_endpoint
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward.evaluation import own_model
-from robot_stack.learner.reward.judged_model import Wanted, large_model
+from robot_stack.learner.reward.judged_model import Wanted, check_views, large_model
 from robot_stack.learner.reward.labelled import first_successes, shown_task
 from robot_stack.learner.reward.synthetic import frames_of, generate
 from robot_stack.runs.paths import RunPaths
@@ -83,6 +83,7 @@ def probe_model(wanted: Wanted, run: Path | None, *, seed: int, say: Callable[[s
     resolved = load_run(SIMULATED) if run is None else load_resolved(RunPaths(run).resolved)
     if wanted.large:
         model = large_model(wanted, None if run is None else resolved)
+        check_views(model, resolved, "add --run RUN")
     elif run is None:
         raise ConfigError(f"reward model {wanted.name} is fitted in a run, must be probed in one; add --run RUN")
     else:
