@@ -4,7 +4,8 @@
 episode is as in the pixel experiments of Hu, Mirchandani and Sadigh, 2023, arXiv:2311.02198 (hengyuan-hu/ibrl at
 617f170b9210, env/metaworld_wrapper.py): camera corner2 moved nearer, each action made twice, at most 100 actions an
 episode, its end where the task is done, goal and parts elsewhere after each reset. Deviations: tasks of version 3,
-not 2; the position of the hand and the opening of its gripper are told beside the image; an episode ends at the first
+not 2; images are upright, as in LeRobot's data of Meta-World (huggingface/lerobot at 973b2f23ab6a,
+src/lerobot/envs/metaworld.py), where mujoco-py's rows from the bottom up made theirs mirror images of these; the position of the hand and the opening of its gripper are told beside the image; an episode ends at the first
 of the two that finds the task done, theirs after the second.
 """
 
@@ -100,7 +101,8 @@ class MetaWorldTask(gymnasium.Env[Any, np.ndarray]):
     def _seen(self, state: np.ndarray) -> Seen:
         if self._told:
             return {"state": state}
-        return {"image": self._inner.render(), "hand": state[:HAND]}
+        # the camera hangs upside down
+        return {"image": np.ascontiguousarray(np.flip(self._inner.render(), (0, 1))), "hand": state[:HAND]}
 
 
 class ScriptedPolicy:

@@ -26,14 +26,17 @@ def prior_replay(spec: Spec, rule: RewardRule, arrays: Mapping[str, np.ndarray])
     Args:
         spec: Of a cell without cameras; the numbers of an observation are its proprio.
         rule: What outcomes are worth.
-        arrays: In the layout of OGBench, one trajectory after the other: `observations` (N, P), `actions`
-            (N, A) in [-1, 1], `masks` (N,), 0 where the action was the task's last, and `terminals` (N,), true in the
-            last row of each trajectory, whose action leads to nothing that was recorded.
+        arrays: In a layout of OGBench, one trajectory after the other. That of its files: `observations` (N, P),
+            `actions` (N, A) in [-1, 1], `masks` (N,), 0 where the action was the task's last, and `terminals` (N,),
+            true in the last row of each trajectory, whose action leads to nothing that was recorded. Those that its
+            `load_dataset` returns (ogbench/utils.py at 1d4140997f60): with `next_observations` (N, P) there is no such
+            row, and with `valids` (N,), false in it, `terminals` are true in the row before too.
 
     Raises:
         SpecError: If an array is missing, of another size or not finite, or if successes are marked where nothing
             follows, as in D4RL.
     """
+    arrays = _as_in_files(arrays)
     rows = _checked(spec, arrays)
     replay = Replay(spec, rule, keep_images=False)
     ended = np.asarray(arrays["masks"]) == 0
@@ -47,6 +50,32 @@ def prior_replay(spec: Spec, rule: RewardRule, arrays: Mapping[str, np.ndarray])
                 replay.add_episode(_episode(spec, rows, slice(start, stop + 1), number=number, end=end))
                 number += 1
     return replay
+
+
+def _as_in_files(arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """Return arrays of another of OGBench's layouts in that of its files: with the last observation of each trajectory.
+
+    Raises:
+        SpecError: If those beside each other are of other lengths.
+    """
+    beside = [name for name in ("next_observations", "valids") if name in arrays]
+    known = {name: arrays[name] for name in (*LAYOUT, *beside) if name in arrays}
+    if not beside or set(LAYOUT) - set(arrays) or "timeouts" in arrays:  # which is refused
+        return arrays
+    if len({len(each) for each in known.values()}) > 1:
+        lengths = {name: len(each) for name, each in known.items()}
+        raise SpecError(f"lengths of the prior data are {lengths}, must be the same; they are of several datasets")
+    if "valids" in arrays:
+        return {**arrays, "terminals": np.asarray(arrays["valids"]) == 0}
+    last = np.flatnonzero(arrays["terminals"])
+    ends = {
+        "observations": np.asarray(arrays["next_observations"])[last],
+        "actions": np.zeros((len(last), *np.shape(arrays["actions"])[1:])),
+        "masks": np.ones(len(last)),
+        "terminals": np.ones(len(last)),
+    }
+    before = {**arrays, "terminals": np.zeros(len(arrays["terminals"]))}
+    return {name: np.insert(before[name], last + 1, ends[name], axis=0) for name in LAYOUT}
 
 
 def _episode(spec: Spec, rows: Mapping[str, np.ndarray], part: slice, *, number: int, end: EndReason) -> StoredEpisode:

@@ -44,6 +44,15 @@ def test_gymnasiums_own_checker_finds_nothing(told: bool) -> None:
     check_env(task(told=told).unwrapped, skip_render_check=True)
 
 
+def test_its_pictures_are_upright_though_the_camera_hangs_upside_down() -> None:
+    environment = task()
+    seen, _ = environment.reset(seed=0)
+    inner = environment.unwrapped._inner  # type: ignore[attr-defined]
+    up = inner.data.camera("corner2").xmat.reshape(3, 3)[:, 1]
+    assert up[2] < -0.5, "what it draws has the table on top"
+    assert np.array_equal(seen["image"], np.rot90(inner.render(), 2))
+
+
 @pytest.mark.parametrize("name", list(suite.TEXTS))
 def test_meta_worlds_own_policy_does_each_task_within_an_episode(name: str) -> None:
     environment = task(name, told=True)

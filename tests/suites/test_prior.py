@@ -78,6 +78,32 @@ def test_every_recorded_transition_is_drawn_with_the_reward_that_its_definition_
         assert np.array_equal(batch.action[index], arrays["actions"][row])
 
 
+def regular(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """As OGBench's `load_dataset` returns them: no last row, but what followed beside each row."""
+    kept = arrays["terminals"] == 0
+    told = {name: each[kept] for name, each in arrays.items()}
+    told["next_observations"] = arrays["observations"][np.flatnonzero(kept) + 1]
+    told["terminals"] = arrays["terminals"][np.flatnonzero(kept) + 1]
+    return told
+
+
+def compact(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """As it returns them with `compact_dataset=True`."""
+    ends = arrays["terminals"]
+    return {**arrays, "valids": 1.0 - ends, "terminals": np.minimum(ends + np.append(ends[1:], 1.0), 1.0)}
+
+
+@pytest.mark.parametrize("layout", [regular, compact])
+def test_each_layout_of_ogbench_has_the_same_transitions(layout) -> None:
+    arrays = recorded()
+    drawn = [
+        prior_replay(SPEC, RULE, each).sample(np.random.default_rng(0), 500, gamma=GAMMA, expert_fraction=0.0, n_step=4)
+        for each in (arrays, layout(arrays))
+    ]
+    for name in ("proprio", "action", "reward", "discount", "next_proprio"):
+        assert np.array_equal(getattr(drawn[0], name), getattr(drawn[1], name)), name
+
+
 def test_a_chunk_ends_at_a_success_and_never_runs_into_the_next_trajectory() -> None:
     arrays = recorded()
     batch = prior_replay(SPEC, RULE, arrays).sample(
@@ -115,6 +141,8 @@ UNFINISHED[-1] = 0.0
         (spoilt(terminals=UNFINISHED), "cut the unfinished trajectory off"),
         ({name: part[:0] for name, part in recorded().items()}, "terminals do not end with true"),
         (spoilt(timeouts=np.zeros(37)), "arrays have 'timeouts', as D4RL's do"),
+        (spoilt(timeouts=np.zeros(37), next_observations=np.zeros((37, 2))), "arrays have 'timeouts', as D4RL's do"),
+        (spoilt(valids=np.zeros(36)), "lengths of the prior data are .*'valids': 36}, must be the same"),
         (spoilt(masks=1.0 - recorded()["terminals"]), "repeat the last observation behind each success"),
     ],
 )
