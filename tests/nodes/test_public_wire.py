@@ -197,7 +197,9 @@ def test_the_example_of_a_policy_moves_the_arm_in_a_circle(stranger: Stranger, t
             return np.ptp(np.array(points), axis=0) if points else np.zeros(3)
 
         # speed times period is 2 pi radii: the circle is 25 mm wide
-        wait_until(lambda: (spread_m()[:2] > 0.02).all(), 30.0, "a circle", lambda: f"{spread_m()} m")
+        wait_until(
+            lambda: (spread_m()[:2] > 0.02).all(), 30.0, "a circle", lambda: f"{spread_m()} m; {mode[-1][1].data}"
+        )
         assert (spread_m()[:2] < 0.04).all()
         assert spread_m()[2] < 0.005
         second = subprocess.Popen(words, env=stranger.environment)
