@@ -48,7 +48,7 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
         source = folder or Path(scratch)
         if hub is not None:
             download(client(), hub, "model", source, revision=revision, only=names())
-        resolved = receive(source, out)
+        resolved = receive(source, out, print)
     print(f"{out}: {resolved.run.algorithm.name} on {resolved.run.cell}, task {resolved.task.name}")
     if resolved.simulated:
         print(f"Next: robot-stack eval {name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,10 +96,17 @@ def refuse_taken(out: Path) -> None:
         raise StoreError(f"folder {out} has something in it, must be new or empty; choose another one")
 
 
-def receive(source: Path, out: Path) -> ResolvedRun:
+def receive(source: Path, out: Path, say: Callable[[str], None] = lambda told: None) -> ResolvedRun:
     """Take a shared policy into a run's folder; only files that travel are taken, and only if they are sound.
 
-    Nothing of it is executed: the run is checked as a file of one's own would be, weights are safetensors.
+    Nothing of it is executed: the run is checked as a file of one's own would be, weights are safetensors. A large
+    reward model, which no policy needs to act, is left out: it may bring code, or a server that is sent images and a
+    token.
+
+    Args:
+        source: Folder of what was shared.
+        out: Becomes the run's.
+        say: Told what is left out.
 
     Raises:
         StoreError: If `out` is taken, a file is missing, too large or unreadable, or the disk refuses.
@@ -130,6 +137,13 @@ def receive(source: Path, out: Path) -> ResolvedRun:
             f"run.yaml in {source} has the environment {resolved.task.sim[KEY]!r}, must have none: it is made by code "
             "that its maker names; write a run of your own with it"
         )
+    large = resolved.run.reward.rescore
+    if large is not None:
+        resolved = load_resolved(paths.resolved, ["run.reward.rescore=null"])
+        say(
+            f"The large reward model {large.name} of its maker is left out: it may bring code of its own, or ask a "
+            "server of theirs."
+        )
     _check_policy(paths.policy("policy"), resolved)
     _check_summary(paths.summary)
     if evaluation_of(source, "policy") is None:
@@ -140,6 +154,8 @@ def receive(source: Path, out: Path) -> ResolvedRun:
     with new_folder(out) as draft:
         for path in given:
             shutil.copyfile(path, draft / path.name)
+        if large is not None:
+            RunPaths(draft).resolved.write_text(resolved.to_yaml())
     return resolved
 
 
@@ -150,7 +166,7 @@ def _policy_metadata(path: Path) -> dict[str, str]:
             metadata = file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise StoreError(f"{path.name} is unreadable ({error}), must be a policy that a learner wrote") from error
-    if "version" not in metadata or "spec_digest" not in metadata:
+    if not metadata.get("version", "").isdecimal() or "spec_digest" not in metadata:
         raise StoreError(
             f"{path.name} says neither version nor spec of its cell, must be a policy that a learner wrote"
         )
@@ -169,6 +185,8 @@ def _check_policy(path: Path, resolved: ResolvedRun) -> None:
 def _check_summary(path: Path) -> None:
     if path.is_file():
         try:
-            json.loads(path.read_text())
+            told = json.loads(path.read_text())
         except (ValueError, RecursionError) as error:
             raise StoreError(f"{path.name} is no JSON ({error}), must be what report has written") from error
+        if not isinstance(told, dict):
+            raise StoreError(f"{path.name} holds a {type(told).__name__}, must be what report has written")

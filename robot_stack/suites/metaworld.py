@@ -5,8 +5,9 @@ episode is as in the pixel experiments of Hu, Mirchandani and Sadigh, 2023, arXi
 617f170b9210, env/metaworld_wrapper.py): camera corner2 moved nearer, each action made twice, at most 100 actions an
 episode, its end where the task is done, goal and parts elsewhere after each reset. Deviations: tasks of version 3,
 not 2; images are upright, as in LeRobot's data of Meta-World (huggingface/lerobot at 973b2f23ab6a,
-src/lerobot/envs/metaworld.py), where mujoco-py's rows from the bottom up made theirs mirror images of these; the position of the hand and the opening of its gripper are told beside the image; an episode ends at the first
-of the two that finds the task done, theirs after the second.
+src/lerobot/envs/metaworld.py), where mujoco-py's rows from the bottom up made theirs mirror images of these; the
+position of the hand and the opening of its gripper are told beside the image; an episode ends at the first of the two
+that finds the task done, theirs after the second.
 """
 
 from __future__ import annotations

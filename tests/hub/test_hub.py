@@ -302,6 +302,15 @@ def _no_spec(given: Path) -> None:
     save_file({"a": np.zeros(1)}, given / "policy.safetensors", {"version": "7"})
 
 
+def _version_in_words(given: Path) -> None:
+    digest = load_run("peg_insert").spec().digest
+    save_file({"a": np.zeros(1)}, given / "policy.safetensors", {"version": "abc", "spec_digest": digest})
+
+
+def _summary_is_a_list(given: Path) -> None:
+    (given / "summary.json").write_text("[1]")
+
+
 def _no_run(given: Path) -> None:
     (given / "run.yaml").write_text("import: os")
 
@@ -339,6 +348,23 @@ def test_a_run_that_would_start_a_program_is_not_taken(place: Path) -> None:
     assert not (place / "runs/mine").exists()
 
 
+def test_a_large_reward_model_of_its_maker_does_not_come_along(place: Path) -> None:
+    given = place / "given"
+    given.mkdir()
+    for name in TRAVEL:
+        shutil.copyfile(place / "runs/peg" / name, given / name)
+    large = (
+        "run.reward.rescore={name: vlac, settings: {weights: {model: /tmp/theirs, trust_remote_code: true}, "
+        "accept_license: cc-by-nc-sa-4.0}}"
+    )
+    (given / "run.yaml").write_text(load_run("peg_insert", [large]).to_yaml())
+    code, answer = said(place, "pull", "mine", "--folder", "given")
+    assert code == 0
+    assert "The large reward model vlac of its maker is left out" in answer
+    assert load_resolved(place / "runs/mine/run.yaml").run.reward.rescore is None
+    assert "theirs" not in (place / "runs/mine/run.yaml").read_text()
+
+
 @pytest.mark.parametrize("said", ["robot_stack.suites.experts:swing_up", "episodes.evil:swing"])
 def test_a_run_of_an_environment_is_not_taken(place: Path, said: str) -> None:
     given = place / "given"
@@ -372,8 +398,12 @@ def test_a_policy_that_nobody_could_load_is_not_given_away(place: Path, spoil) -
 
 
 @pytest.mark.parametrize(
-    "spoil", [_no_policy, _garbage, _other_spec, _no_spec, _no_run, _unknown_key, _no_json, _deep_json, _link]
-)
+    "spoil",
+    [
+        _no_policy, _garbage, _other_spec, _no_spec, _version_in_words, _no_run, _unknown_key, _no_json, _deep_json,
+        _summary_is_a_list, _link,
+    ],
+)  # fmt: skip
 def test_what_is_not_sound_is_refused_and_nothing_is_written(place: Path, spoil) -> None:
     given, run = place / "given", place / "runs/peg"
     given.mkdir()
