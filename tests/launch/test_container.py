@@ -19,7 +19,7 @@ def test_each_copied_path_is_there_and_so_is_all_that_an_install_needs() -> None
     copied = [word for line in re.findall(r"^COPY (.*)$", TEXT, flags=re.MULTILINE) for word in line.split()[:-1]]
     assert all((ROOT / path).exists() for path in copied), copied
     packages = {pattern.rstrip("*") for pattern in _packages()}
-    read_by_setup = {"pyproject.toml", "setup.py", PROJECT["readme"], *PROJECT["license-files"]}
+    read_by_setup = {"pyproject.toml", "setup.py", PROJECT["readme"], "LICENSE"}
     placed = {match for match in re.findall(r'"(\w+)/', (ROOT / "setup.py").read_text()) if (ROOT / match).is_dir()}
     assert packages | read_by_setup | placed | {"package.xml", "constraints.txt"} <= set(copied)
 
