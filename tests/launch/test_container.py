@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 from robot_stack.cli.main import parser
+from robot_stack.config.resolve import load_run
+from robot_stack.processes.table import process_table
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "ros" / "Containerfile").read_text().replace("\\\n", " ")
@@ -43,12 +46,36 @@ def test_it_begins_from_the_ros_that_the_package_is_made_for_and_starts_the_comm
     assert entry in PROJECT["scripts"]
 
 
+def test_a_latched_stop_outlives_the_container_and_so_does_the_home_folder(monkeypatch) -> None:
+    """`--rm` deletes all that lies outside of the mounts."""
+    monkeypatch.setenv("HOME", "/elsewhere")
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    for name, value in re.findall(r"^ENV (\w+)=(.*)$", TEXT, flags=re.MULTILINE):
+        monkeypatch.setenv(name, value)
+    options, _ = _documented_run()
+    assert "--rm" in options
+    mounts = [option.split(":") for flag, option in pairwise(options) if flag == "-v"]
+    kept = [Path(mount[1]) for mount in mounts if mount[2:] != ["ro"]]
+    table = process_table(load_run("ur5e_table", []), Path("runs/ur5e_table"))
+    (safety,) = [row for row in table if row.name == "safety"]
+    state = Path(safety.argv[safety.argv.index("--state") + 1])
+    (runs,) = re.findall(r"^WORKDIR (.*)$", TEXT, flags=re.MULTILINE)[-1:]
+    for folder in (state, Path(runs), Path.home()):
+        assert any(folder.is_relative_to(mount) for mount in kept), folder
+
+
+def _documented_run() -> tuple[list[str], list[str]]:
+    """Return the options of podman on the page, and the words of the command in the container."""
+    page = (ROOT / "docs" / "launch.md").read_text().replace("\\\n", " ")
+    ((options, words),) = re.findall(r"^podman run (.*) robot-stack (.*)$", page, flags=re.MULTILINE)
+    return shlex.split(options), shlex.split(words)
+
+
 def test_the_page_builds_this_file_and_runs_a_verb_that_exists() -> None:
     page = (ROOT / "docs" / "launch.md").read_text().replace("\\\n", " ")
     (build,) = re.findall(r"^podman build .*$", page, flags=re.MULTILINE)
     assert (ROOT / shlex.split(build)[3]).is_file()
-    (words,) = re.findall(r"^podman run .* robot-stack (.*)$", page, flags=re.MULTILINE)
-    parser().parse_args(shlex.split(words))
+    parser().parse_args(_documented_run()[1])
     for name, value in re.findall(r'--build-arg (\w+)="?([\w,]+)', page):
         assert name in ARGUMENTS
         assert name != "EXTRAS" or set(value.split(",")) <= set(PROJECT["optional-dependencies"])
