@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
 from email import message_from_string
 from pathlib import Path
@@ -77,8 +78,10 @@ def test_colcon_builds_the_overlay_as_documented(source, tmp_path, old):
     """
     pytest.importorskip("colcon_ros", reason="colcon is not installed")
     pytest.importorskip("colcon_package_selection", reason="colcon-package-selection is not installed")
-    documented = re.search(r"```sh\n(colcon build.*\n)(\..*\n)ros2 launch", (ROOT / "docs/launch.md").read_text())
+    page = (ROOT / "docs/launch.md").read_text()
+    documented = re.search(r"^(colcon build.*\n)(\..*\n)(\. \.venv.*\n)ros2 launch", page, flags=re.MULTILINE)
     assert documented is not None
+    venv.create(tmp_path / ".venv")
     if old:
         wheels = list((Path(ensurepip.__file__).parent / "_bundled").glob("setuptools-6*.whl"))
         if not wheels:
@@ -90,12 +93,15 @@ def test_colcon_builds_the_overlay_as_documented(source, tmp_path, old):
     python_path = str(tmp_path / "old") if old else ""
     environment = {**os.environ, "PATH": path, "PYTHONPATH": python_path, "AMENT_PREFIX_PATH": ""}
     script = "".join(documented.groups()) + "echo prefix $AMENT_PREFIX_PATH\n"
+    script += "python3 -c 'import sys, robot_stack; print(sys.prefix, robot_stack.__path__)'\n"
     done = subprocess.run(
         ["bash", "-e", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     prefix = tmp_path / "install/robot_stack"
     assert f"prefix {prefix}" in done.stdout
+    (code,) = prefix.glob("lib/python*/site-packages/robot_stack")
+    assert f"{tmp_path}/.venv ['{code}']" in done.stdout, "the overlay's code in the environment's Python"
     check_prefix(prefix)
     (metadata,) = prefix.glob("lib/python*/site-packages/robot_stack-*/PKG-INFO")
     assert message_from_string(metadata.read_text())["License" if old else "License-Expression"] == "Apache-2.0"
