@@ -11,6 +11,9 @@ from pathlib import Path
 from robot_stack.cli.main import parser
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.table import process_table
+from robot_stack.sensing.v4l2_source import BY_ID
+from robot_stack.teleop.evdev_port import INPUT_DEVICES
+from robot_stack.workcell.setup.ports import SERIAL
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "ros" / "Containerfile").read_text().replace("\\\n", " ")
@@ -69,6 +72,16 @@ def _documented_run() -> tuple[list[str], list[str]]:
     page = (ROOT / "docs" / "launch.md").read_text().replace("\\\n", " ")
     ((options, words),) = re.findall(r"^podman run (.*) robot-stack (.*)$", page, flags=re.MULTILINE)
     return shlex.split(options), shlex.split(words)
+
+
+def test_the_folders_in_which_devices_are_looked_for_are_passed_in() -> None:
+    """A device file alone brings none of the links that udev has made for it outside."""
+    page = (ROOT / "docs" / "launch.md").read_text()
+    section = page[page.index("## In a container") :].partition("\n## ")[0]
+    for links in (BY_ID.parent, SERIAL.parent):
+        assert f"-v {links}:{links}:ro" in section
+    assert f"--device {INPUT_DEVICES}" in section
+    assert ("-v", f"{BY_ID.parent}:{BY_ID.parent}:ro") in pairwise(_documented_run()[0]), "the example has a camera"
 
 
 def test_the_page_builds_this_file_and_runs_a_verb_that_exists() -> None:
