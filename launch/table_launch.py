@@ -58,9 +58,12 @@ def flag(name, default, text):
 
 
 def interpreter(launch_file):
-    """Return the Python of the virtual environment that holds a launch file; outside of one, this Python."""
-    prefix = os.path.normpath(os.path.join(os.path.abspath(launch_file), "../../../.."))
-    return os.path.join(prefix, "bin", "python3") if os.path.isfile(f"{prefix}/pyvenv.cfg") else sys.executable
+    """Return the Python of the virtual environment that holds a launch file, else of the activated one, else this."""
+    around = os.path.normpath(os.path.join(os.path.abspath(launch_file), "../../../.."))
+    for prefix in (around, os.environ.get("VIRTUAL_ENV")):
+        if prefix and os.path.isfile(f"{prefix}/pyvenv.cfg"):
+            return os.path.join(prefix, "bin", "python3")
+    return sys.executable
 
 
 def describe(kind, launch_file, *arguments):
@@ -94,7 +97,10 @@ class Table:
         self._stack = subprocess.Popen(words, start_new_session=True, **pipes)  # Ctrl-C is for the processes
         told = self._hear()
         if told is None:
-            raise RuntimeError(f"{python} cannot run robot_stack, must have it installed; its own words are above")
+            raise RuntimeError(
+                f"{python} cannot run robot_stack, must have it installed; activate the virtual environment that has "
+                "its libraries. Its own words are above"
+            )
         if "refused" in told:
             raise RuntimeError(told["refused"])
         self._told = told

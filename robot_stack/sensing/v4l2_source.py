@@ -42,11 +42,16 @@ def find_device(device: str | None, serial: str | None, by_id: Path = BY_ID) -> 
     matching = {link.resolve() for name, link in _links(by_id) if serial and name.endswith(f"_{serial}")}
     if len(matching) == 1:
         return str(matching.pop())
-    found = ", ".join(sorted(name for name, _ in _links(by_id))) or "none"
     if matching:
         raise RobotError(
             f"serial {serial!r} is that of {len(matching)} devices, must be of one; give the cell `device`"
         )
+    if not by_id.is_dir():
+        raise RobotError(
+            f"no device has serial {serial!r}, {by_id} does not exist, must name the cameras that are connected; check "
+            f"its cable; in a container mount {by_id.parent}"
+        )
+    found = ", ".join(sorted(name for name, _ in _links(by_id))) or "none"
     raise RobotError(f"no device has serial {serial!r}, connected are: {found}; check its cable and the cell's file")
 
 

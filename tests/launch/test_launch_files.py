@@ -372,12 +372,27 @@ def test_without_launch_ros_it_is_said_what_to_install(table_launch, monkeypatch
         importlib.import_module("table_launch")
 
 
-def test_the_interpreter_is_the_one_that_the_file_was_installed_for(table_launch, tmp_path):
+def test_the_interpreter_is_the_one_that_the_file_was_installed_for(table_launch, tmp_path, monkeypatch):
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     installed = tmp_path / "share/robot_stack/launch/sim.launch.py"
     assert table_launch.interpreter(str(installed)) == sys.executable, "no virtual environment"
     (tmp_path / "pyvenv.cfg").touch()
     assert table_launch.interpreter(str(installed)) == str(tmp_path / "bin/python3")
     assert table_launch.interpreter(str(ROOT / "launch/sim.launch.py")) == sys.executable
+
+
+def test_the_interpreter_of_an_overlay_is_that_of_the_activated_environment(table_launch, tmp_path, monkeypatch):
+    """The Python of `ros2` is the system's, into which pip installs nothing."""
+    overlay = str(tmp_path / "install/robot_stack/share/robot_stack/launch/sim.launch.py")
+    activated = tmp_path / "activated"
+    monkeypatch.setenv("VIRTUAL_ENV", str(activated))
+    assert table_launch.interpreter(overlay) == sys.executable, "it was deleted"
+    activated.mkdir()
+    (activated / "pyvenv.cfg").touch()
+    assert table_launch.interpreter(overlay) == str(activated / "bin/python3")
+    (tmp_path / "pyvenv.cfg").touch()
+    installed = str(tmp_path / "share/robot_stack/launch/sim.launch.py")
+    assert table_launch.interpreter(installed) == str(tmp_path / "bin/python3"), "installed for another one"
 
 
 def test_launch_files_import_nothing_of_this_project():

@@ -294,7 +294,15 @@ def test_a_serial_number_that_is_not_there_lists_those_that_are(by_id: Path) -> 
         RobotError, match=r"no device has serial 'C3', connected are: usb-046d_C920_A1, usb-046d_C920_BA1"
     ):
         find_device(None, "C3", by_id)
+    for link in by_id.iterdir():
+        link.unlink()
     with pytest.raises(RobotError, match="connected are: none"):
+        find_device(None, "A1", by_id)
+
+
+def test_where_udev_keeps_no_links_a_container_is_thought_of(by_id: Path) -> None:
+    """udev makes the folder with the first camera, and a container has none of its own."""
+    with pytest.raises(RobotError, match=r"nowhere does not exist.*its cable; in a container mount "):
         find_device(None, "A1", by_id / "nowhere")
 
 

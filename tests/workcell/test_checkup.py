@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.config.resolve import load_run
+from robot_stack.processes.table import process_table
 from robot_stack.types.command import Mode
 from robot_stack.types.finding import Level
 from robot_stack.types.pose import Pose
@@ -21,6 +24,7 @@ from robot_stack.workcell.checkup import finding, graph, host, operator, streams
 from robot_stack.workcell.checkup.operator import Reach
 from robot_stack.workcell.qos import Qos
 
+ROOT = Path(__file__).resolve().parents[2]
 LOGS = Path("runs/doctor/bench/log")
 RUN = load_run("peg_insert")
 ARM = RUN.arms["fr3"]
@@ -262,6 +266,25 @@ def test_a_folder_that_cannot_be_written_fails(tmp_path) -> None:
     found = host.measure_disk(tmp_path / "runs", RUN)
     assert found.level is Level.FAIL
     assert "is not writable" in found.text
+
+
+def test_who_may_not_go_before_others_is_given_a_command_that_allows_it(monkeypatch) -> None:
+    """It is also on the page, and needs no group that a machine may not have."""
+    monkeypatch.setattr(host.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(host.resource, "getrlimit", lambda _: (0, 0))
+    found = host.judge_priority()
+    assert found.level is Level.WARN
+    (command,) = re.findall(r"type: (echo .*\.conf); then log out and in", found.text)
+    assert f"\n{command}\n" in (ROOT / "docs/bringup.md").read_text()
+    script = f'sudo() {{ echo "$*"; cat; }}; USER=ada; {command}'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=10)
+    written, line = done.stdout.splitlines()
+    assert written == "tee -a /etc/security/limits.d/robot-stack.conf"
+    who, kind, item, highest = line.split()
+    assert (who, kind, item) == ("ada", "-", "rtprio")
+    assert int(highest) >= max(row.realtime for row in process_table(RUN, Path("runs/x")))
+    monkeypatch.setattr(host.resource, "getrlimit", lambda _: (int(highest), int(highest)))
+    assert host.judge_priority().level is Level.OK
 
 
 @pytest.mark.parametrize(("megabytes", "level"), [(64, Level.FAIL), (1024, Level.OK)])
