@@ -108,6 +108,11 @@ def test_the_proposal_is_the_last_field_of_what_is_observed() -> None:
             "must be left out with kind openpi, whose server takes none; take lerobot or http",
         ),
         ("run.base.address=elsewhere", "address"),
+        ("run.base.frame=world", "frame"),
+        (
+            "run.base.frame=base",
+            r"'base' where fr3 moves along x, y, z, rz of its tool, must be 'tool'",
+        ),
     ],
 )
 def test_a_mistake_in_the_section_is_named_where_it_stands(change: str, said: str) -> None:

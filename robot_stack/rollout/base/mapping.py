@@ -10,6 +10,7 @@ import numpy as np
 from robot_stack.config.base import ServedBase
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.observation import Observation
+from robot_stack.types.pose import Pose
 from robot_stack.types.spec import Spec
 
 MOST_STEPS = 1000
@@ -74,12 +75,12 @@ class BaseMapping:
         """Find the place of each name."""
         entries = ((self.spec.part(shown.field), shown) for shown in self.config.state)
         object.__setattr__(self, "_state", [(part, shown.scale, shown.offset) for part, shown in entries])
-        names = self.spec.action_names
-        placed = [
-            (names.index(entry.name), index, entry.scale, entry.offset)
-            for index, entry in enumerate(self.config.action)
-            if entry.name is not None
-        ]
+        names, placed = self.spec.action_names, []
+        for index, entry in enumerate(self.config.action):
+            if entry.name is not None:
+                place = names.index(entry.name)
+                share = 1.0 if place in self.spec.gripper_indices else self.config.rate_hz / self.spec.rate_hz
+                placed.append((place, index, share * entry.scale, share * entry.offset))
         object.__setattr__(self, "_actions", placed)
 
     @property
@@ -121,6 +122,8 @@ class BaseMapping:
     def chunk(self, answer: np.ndarray) -> np.ndarray:
         """Return the actions of an answer (T, N) as ours, float32 (T, A), clipped to [-1, 1].
 
+        What moves an arm is per step of ours, and along the axes that the section names.
+
         Raises:
             SpecError: If it is of another shape, or not finite.
         """
@@ -136,3 +139,26 @@ class BaseMapping:
         for place, index, scale, offset in self._actions:
             ours[:, place] = np.clip(answer[:, index] * scale + offset, -1.0, 1.0)
         return ours
+
+    def turned(self, action: np.ndarray, T_base_tcp: Mapping[str, Pose]) -> np.ndarray:
+        """Return an action of ours, float32 (A,), along the axes of the tool, which is where `T_base_tcp` says.
+
+        What is too long for a step of ours is shortened and keeps its direction.
+
+        Raises:
+            SpecError: If the pose of an arm is not known.
+        """
+        if self.config.frame == "tool":
+            return action
+        action, offset = action.copy(), 0
+        for arm in self.spec.arms:
+            if arm.name not in T_base_tcp:
+                raise SpecError(
+                    f"base.frame is 'base' where nobody says how the tool of {arm.name} is turned, must be 'tool'; "
+                    "have the base's server turn its actions"
+                )
+            for begin in range(offset, offset + len(arm.axes), 3):
+                turned = action[begin : begin + 3] @ T_base_tcp[arm.name].matrix
+                action[begin : begin + 3] = turned / max(1.0, np.abs(turned).max())
+            offset += arm.size
+        return action
