@@ -19,7 +19,7 @@ class BaseState(Section):
     """A proprio field in the state that a base policy is shown: theirs = scale * ours + offset."""
 
     field: Text
-    """Ours, as the task names it."""
+    """Ours, as the task names it; or tcp_place, the TCP's pose in the robot's base, which no task records."""
     scale: Factor = 1.0
     """For units: 57.29578 where it wants degrees."""
     offset: Factor = 0.0

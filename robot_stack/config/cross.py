@@ -530,7 +530,7 @@ def _base(resolved: ResolvedRun) -> Iterator[Mistake]:
     if base is None or isinstance(base, SavedBase):
         return
     spec = resolved.spec().sensed
-    fields, cameras = [field.name for field in spec.proprio], [camera.name for camera in spec.cameras]
+    fields, cameras = [*(field.name for field in spec.proprio), *spec.places], [each.name for each in spec.cameras]
     for name in base.cameras:
         if name not in cameras:
             text = f"there is no camera '{name}' in the cell{hint(name, cameras)}"
