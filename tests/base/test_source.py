@@ -58,7 +58,7 @@ def started() -> Iterator[Callable[..., ServedSource]]:
     made: list[ServedSource] = []
 
     def start(base: Any, *, waits: bool = False, **change: Any) -> ServedSource:
-        made.append(ServedSource(base, mapping(**change), waits=waits, seed=0))
+        made.append(ServedSource(base, mapping(**change), waits=waits, seed=(0,)))
         made[-1].begin_episode()
         return made[-1]
 
@@ -102,7 +102,7 @@ def test_where_time_stands_still_the_answer_is_waited_for_and_asked_for_no_more_
 @given(late_ns=st.lists(st.integers(0, TICK_NS // 10), min_size=13, max_size=13))
 def test_stamps_that_jitter_do_not_put_a_question_off(late_ns: list[int]) -> None:
     base = Base()
-    source = ServedSource(base, mapping(every_s=0.3), waits=True, seed=0)
+    source = ServedSource(base, mapping(every_s=0.3), waits=True, seed=(0,))
     for tick, late in enumerate(late_ns):
         proposed(source, tick * TICK_NS + late)
     assert len(base.questions) == 5  # at ticks 0, 3, 6, 9 and 12
@@ -226,7 +226,7 @@ DOWN = Pose.from_rpy(np.zeros(3), np.array([np.pi, 0.0, np.pi / 2]))
 def all_axes(frame: str, answer: list[float]) -> ServedSource:
     words = {"action": [f"arm.{axis}" for axis in AXES], "frame": frame, "join_s": 0}
     base = BaseMapping(section(**words), ALL_AXES, "")
-    return ServedSource(Base(lambda question: [answer] * 5), base, waits=True, seed=0)
+    return ServedSource(Base(lambda question: [answer] * 5), base, waits=True, seed=(0,))
 
 
 def test_motion_along_the_axes_of_the_robots_base_is_turned_into_those_of_the_tool() -> None:

@@ -109,7 +109,7 @@ class ServedSource:
         seed: Of the noise that is drawn where some is wanted and nobody chooses it.
     """
 
-    def __init__(self, connection: Connection, mapping: BaseMapping, *, waits: bool, seed: int) -> None:
+    def __init__(self, connection: Connection, mapping: BaseMapping, *, waits: bool, seed: tuple[int, ...]) -> None:
         config = mapping.config
         self._period_ns = 1e9 * mapping.spec.period_s
         self._rng = np.random.default_rng(seed)
