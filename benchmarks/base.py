@@ -169,7 +169,7 @@ def play(url: str | None, *, ticks: int, waits: bool = False, join_s: float = 0.
         config = TypeAdapter(AnyBase).validate_json(json.dumps(words))
         assert isinstance(config, HttpBase)
         connection = HttpConnection(url, timeout_s=5.0)
-        source = ServedSource(connection, BaseMapping(config, sensed, "bench"), waits=waits, seed=0)
+        source = ServedSource(connection, BaseMapping(config, sensed, "bench"), waits=waits, seed=(0,))
         try:
             outcome = run(CellWithBase(cell, source, based.part(BASE), start_s=10.0, stopping=lambda: False))
         finally:

@@ -19,7 +19,7 @@ class BaseState(Section):
     """A proprio field in the state that a base policy is shown: theirs = scale * ours + offset."""
 
     field: Text
-    """Ours, as the task names it."""
+    """Ours, as the task names it; or tcp_place, the TCP's pose in the robot's base, which no task records."""
     scale: Factor = 1.0
     """For units: 57.29578 where it wants degrees."""
     offset: Factor = 0.0
@@ -32,10 +32,13 @@ class BaseState(Section):
 
 
 class BaseAction(Section):
-    """An entry of a base policy's action: ours = scale * theirs + offset, clipped to [-1, 1]."""
+    """An entry of a base policy's action: ours = scale * theirs + offset, clipped to [-1, 1].
+
+    An arm's is the motion in a step of the base; where the run has another rate, as much of it as a step of ours takes.
+    """
 
     name: Text | None
-    """Ours, e.g. "arm.x"; null for an entry that nothing here does."""
+    """Ours, e.g. "arm.x"; null for an entry that nothing here does. A gripper's -1 closes it, 1 opens it."""
     scale: Factor = 1.0
     """For units: 50 where it says metres a step and a step of ours is at most 0.02 m."""
     offset: Factor = 0.0
@@ -64,6 +67,8 @@ class _Served(Section):
     """What its state consists of, in its order."""
     action: Annotated[tuple[BaseAction, ...], Field(min_length=1)]
     """What the entries of its action are, in its order."""
+    frame: Literal["tool", "base"] = "tool"
+    """Axes that the motion in its action is along: those of the tool, or those of the robot's base."""
     rate_hz: Annotated[float, Field(gt=0, le=200)]
     """Actions of a chunk per second."""
     text: Text | None = None

@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from robot_stack.config.base import SavedBase
+from robot_stack.config.base import SavedBase, ServedBase
 from robot_stack.config.camera import (
     CameraConfig,
     LiveCameraConfig,
@@ -530,7 +530,7 @@ def _base(resolved: ResolvedRun) -> Iterator[Mistake]:
     if base is None or isinstance(base, SavedBase):
         return
     spec = resolved.spec().sensed
-    fields, cameras = [field.name for field in spec.proprio], [camera.name for camera in spec.cameras]
+    fields, cameras = [*(field.name for field in spec.proprio), *spec.places], [each.name for each in spec.cameras]
     for name in base.cameras:
         if name not in cameras:
             text = f"there is no camera '{name}' in the cell{hint(name, cameras)}"
@@ -548,3 +548,16 @@ def _base(resolved: ResolvedRun) -> Iterator[Mistake]:
     if left:
         text = f"nobody proposes {', '.join(left)}, must be in it; name them in the order of the base's action"
         yield resolved.mistake("run.base.action", text)
+    yield from _frame_of(base, resolved)
+
+
+def _frame_of(base: ServedBase, resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse motion along the axes of the robot's base where an arm's own axes cannot all follow it."""
+    for arm in resolved.spec().arms:
+        turns = len([axis for axis in arm.axes if axis.startswith("r")])
+        if base.frame == "base" and (len(arm.axes) - turns < 3 or turns not in (0, 3)):
+            text = (
+                f"input is 'base' where {arm.name} moves along {', '.join(arm.axes)} of its tool, must be 'tool' where "
+                "the task lacks x, y or z, or has some of rx, ry and rz; have the server turn it, or add axes"
+            )
+            yield resolved.mistake("run.base.frame", text)

@@ -19,6 +19,7 @@ from robot_stack.replay.outcome import Outcome, trained_outcome
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from robot_stack.types.transition import EpisodeKind
 
 LOOKAHEAD_S = 1.0
 """Over which an advantage is taken."""
@@ -33,8 +34,8 @@ class StepWorth:
     Attributes:
         progress: Φ at each step's frame, float32 (T,), in [0, 1].
         advantage: By how much more the task progressed in the next second than in a usual success, float32 (T,).
-        positive: Whether the step counts as better than expected, bool (T,): an operator's always does, and one in
-            which nobody moved the arm never.
+        positive: Whether the step counts as better than expected, bool (T,): an operator's always does, but in a
+            demonstration that failed, whose are judged as the policy's are; one in which nobody moved the arm never.
     """
 
     progress: np.ndarray
@@ -89,6 +90,7 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
         progress[name] = phi[:-1]
         advantage[name] = _advantage(phi, counts[name], usual[episode.header.task_id], ahead)
     source = {name: episode.arrays["source"] for name, episode in episodes.items()}
+    shown = {name: not _failed_demo(episode, counts[name]) for name, episode in episodes.items()}
     thresholds = _thresholds(episodes, advantage, {name: each == Source.POLICY for name, each in source.items()})
     return Advantages(
         version=chosen,
@@ -97,8 +99,11 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
             name: StepWorth(
                 progress=progress[name],
                 advantage=advantage[name],
-                positive=(source[name] == Source.HUMAN)
-                | ((source[name] == Source.POLICY) & (advantage[name] > thresholds[episodes[name].header.task_id])),
+                positive=((source[name] == Source.HUMAN) & shown[name])
+                | (
+                    np.isin(source[name], (Source.POLICY, Source.HUMAN))
+                    & (advantage[name] > thresholds[episodes[name].header.task_id])
+                ),
             )
             for name in episodes
         },
@@ -127,6 +132,10 @@ def _scores(view: StoreView, episode_ids: Sequence[str], version: str | None) ->
     if not found.get(version):
         raise StoreError(f"{version!r} has scored none of these episodes, must have scored some; there are: {told}")
     return version, found[version]
+
+
+def _failed_demo(episode: StoredEpisode, counts: Outcome) -> bool:
+    return episode.header.kind is EpisodeKind.DEMO and counts is Outcome.FAILURE
 
 
 def _usual_steps(episodes: Mapping[str, StoredEpisode], counts: Mapping[str, Outcome]) -> dict[str, float]:

@@ -145,9 +145,9 @@ class Actor:
         self.asker = _asker_of(resolved, self._evidence)
         self._on_request = all(map(looks_on_request, resolved.teleops.values()))
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
-        self._counter = EpisodeCounter(folder / f"{actor_id}.next")
-        of_this_start = (resolved.run.seed, zlib.crc32(actor_id.encode()), self._counter.next)
-        self._policy = LivePolicy(resolved.spec(), client, clock, seeds=np.random.default_rng(of_this_start))
+        self._counter = _counter_of(folder, actor_id)
+        of_this_start = np.random.default_rng(seed_of_start(resolved, folder, actor_id))
+        self._policy = LivePolicy(resolved.spec(), client, clock, seeds=of_this_start)
         self._runner = EpisodeRunner(
             resolved,
             cell,
@@ -349,3 +349,16 @@ class Actor:
                 spooled=counters.spooled - counters.acked,
             )
         )
+
+
+def seed_of_start(resolved: ResolvedRun, folder: Path, actor_id: str) -> tuple[int, ...]:
+    """Return the seed of what an actor draws: no other actor of the run has it, nor a later start of this one.
+
+    Raises:
+        ConfigError: If the file of its next episode cannot be read.
+    """
+    return resolved.run.seed, zlib.crc32(actor_id.encode()), _counter_of(folder, actor_id).next
+
+
+def _counter_of(folder: Path, actor_id: str) -> EpisodeCounter:
+    return EpisodeCounter(folder / f"{actor_id}.next")

@@ -100,6 +100,7 @@ class Observer:
             stamp_ns=stamp_ns,
             age_s=snapshot.age_s,
             skew_s=snapshot.skew_s,
+            T_base_tcp={arm: state.T_base_tcp for arm, state in snapshot.states.items()},
         )
 
 

@@ -15,7 +15,7 @@ from functools import partial
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.learner.settings import learning_settings
-from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.actor import Actor, seed_of_start
 from robot_stack.rollout.actor_process import actor_parser, deliver_and_close, run_until_stopped
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.lockstep import CountingClient, Lockstep
@@ -54,7 +54,8 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> str:
     )
     client.connect()
     try:
-        with with_base(resolved, cell, waits=True, stopping=stop.is_set) as based:
+        seed = seed_of_start(resolved, folder, options.id)
+        with with_base(resolved, cell, waits=True, stopping=stop.is_set, seed=seed) as based:
             actor = Actor(resolved, folder, based, clock, client, options.id)
             return actor.run(stop, say=lambda text: print(text, flush=True))
     finally:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+from robot_stack.types.pose import Pose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,7 @@ class Observation:
         stamp_ns: Control tick on the loop's clock.
         age_s: Age of the oldest part (camera or state) at the tick, in seconds.
         skew_s: Largest difference between the capture stamps of the parts, in seconds.
+        T_base_tcp: Arm -> pose of its TCP, for the tick alone: neither recorded nor sent, empty in what is read back.
     """
 
     images: Mapping[str, np.ndarray]
@@ -25,3 +28,4 @@ class Observation:
     stamp_ns: int
     age_s: float = 0.0
     skew_s: float = 0.0
+    T_base_tcp: Mapping[str, Pose] = field(default_factory=dict)

@@ -41,6 +41,8 @@ GRIPPER_DEADBAND = 0.5
 """A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
 GRIPPER_MEANING = "-1 closes, 0 stays and 1 opens"
 """Said of such an entry to whoever brings actions from elsewhere."""
+PLACE = "tcp_place"
+"""What a base policy may be shown and no spec has: T_base_tcp, position and rotation vector, of size 6."""
 OPENING = "gripper"
 """Proprio field with the measured opening, in [0, 1]; with several arms one each, called `<arm>.gripper`."""
 PROPRIO_SIZES: Mapping[str, int | None] = {
@@ -217,6 +219,11 @@ class Spec:
         kinds = [arm.gripper for arm in self.arms if arm.gripper is not GripperKind.NONE]
         pairs = zip(self.gripper_indices, kinds, strict=True)
         return tuple(index for index, kind in pairs if kind is GripperKind.DISCRETE)
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Return the name of each arm's `PLACE` -> that arm; with several arms it is called `<arm>.tcp_place`."""
+        return {PLACE if len(self.arms) == 1 else f"{arm.name}.{PLACE}": arm.name for arm in self.arms}
 
     @property
     def openings(self) -> Mapping[str, int]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from robot_stack.config.base import LeRobotBase
 from robot_stack.rollout.base.lerobot import LeRobotConnection
@@ -30,6 +31,14 @@ CAMERA = "observation.images.top"
 OTHERS = {"diffusion_of_now": 8, "vqbet": 5, "tdmpc": 1}
 """Checkpoint of another kind: the actions of its chunk."""
 MAKE = Path(__file__).with_name("make_lerobot.py")
+STUB = Path(__file__).with_name("stub")
+"""A package that loads weights as carelessly as some policies of the real one do."""
+WEIGHTS = {
+    "head.weight": np.full((4, 7), 0.5, np.float32),
+    "head.bias": np.zeros(4, np.float32),
+    "tied.bias": np.zeros(4, np.float32),
+}
+"""Of its policy, as they are saved: `tied.weight` is `head.weight`."""
 
 
 def connection(
@@ -180,6 +189,53 @@ def test_a_damaged_checkpoint_is_refused_by_name(checkpoints: Path, tmp_path: Pa
     shutil.copytree(checkpoints / "act", tmp_path / "act")
     damage(tmp_path / "act")
     talk = connection(tmp_path / "act")
+    with pytest.raises(ConfigError, match=said):
+        talk.open()
+    talk.close()
+
+
+def stubbed(folder: Path, weights: dict[str, np.ndarray] | bytes | None, *others: str) -> LeRobotConnection:
+    """Connect to a checkpoint of the stub, which this Python serves."""
+    checkpoint = folder / "checkpoint"
+    checkpoint.mkdir()
+    for name in ("config.json", *others):
+        (checkpoint / name).write_text("{}")
+    if isinstance(weights, bytes):
+        (checkpoint / "model.safetensors").write_bytes(weights)
+    elif weights is not None:
+        save_file(weights, checkpoint / "model.safetensors")
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\nPYTHONPATH='{STUB}' exec '{sys.executable}' \"$@\"\n")
+    python.chmod(0o755)
+    return connection(checkpoint, python)
+
+
+def test_a_checkpoint_acts_by_the_weights_of_its_file(tmp_path: Path) -> None:
+    talk = stubbed(tmp_path, WEIGHTS)
+    try:
+        mapping().check(talk.open())
+        question = mapping().question(seen(1))
+        np.testing.assert_allclose(talk.ask(question), np.full((1, 4), question.state.sum() / 2), rtol=1e-5)
+    finally:
+        talk.close()
+
+
+@pytest.mark.parametrize(
+    ("weights", "others", "said"),
+    [
+        (None, ["adapter_config.json"], r"checkpoint is an adapter alone, must be a whole policy; merge it into"),
+        (None, [], r"checkpoint has no model\.safetensors, must be a folder that lerobot-train saved"),
+        (b"\x00" * 100, [], r"fits 0 of the 4 tensors of LeRobot's pi0 .*, must fit all; take the whole folder"),
+        ({"other.weight": WEIGHTS["head.weight"]}, [], r"fits 0 of the 4 tensors"),
+        (WEIGHTS | {"head.weight": np.zeros((4, 8), np.float32)}, [], r"fits 2 of the 4 .*not head\.weight"),
+        ({name: WEIGHTS[name] for name in ("head.weight", "tied.bias")}, [], r"fits 3 of the 4 .*not head\.bias"),
+    ],
+    ids=["an adapter", "no file", "a broken file", "other names", "another shape", "one missing"],
+)
+def test_weights_that_are_missing_or_of_another_policy_are_refused(
+    tmp_path: Path, weights: Any, others: list[str], said: str
+) -> None:
+    talk = stubbed(tmp_path, weights, *others)
     with pytest.raises(ConfigError, match=said):
         talk.open()
     talk.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.learner.settings import check_settings
 from robot_stack.rollout.base.mapping import MOST_STEPS, Told
 from robot_stack.types.errors import ConfigError, SpecError
+from robot_stack.types.pose import Pose
 from robot_stack.types.spec import BASE
 from tests.base.small_base import CHUNK, OURS, TEXT, mapping, seen
 
@@ -31,6 +33,18 @@ def test_a_question_has_its_names_units_and_order() -> None:
     assert question.state.dtype == np.float32
     assert question.text == TEXT
     assert mapping(text="in its own words").question(observation).text == "in its own words"
+
+
+def test_a_state_may_have_where_the_tool_is_in_the_frame_of_the_robots_base() -> None:
+    shown = mapping(state=[{"field": "tcp_place", "scale": 100.0}, "force"])
+    assert shown.state_size == 7
+    place = Pose.from_rpy(np.array([0.5, -0.05, 0.2]), np.array([0.0, 0.0, 1.5]))
+    observation = replace(seen(3), T_base_tcp={"arm": place})
+    state = shown.question(observation).state
+    np.testing.assert_allclose(state, [50, -5, 20, 0, 0, 150, observation.proprio[6]], rtol=1e-6, atol=1e-5)
+    with pytest.raises(SpecError, match=r"base.state shows tcp_place where nobody says where the tool of arm is"):
+        shown.question(seen(3))
+    assert load_run("peg_insert", [PEG, "run.base.state=[tcp_place, wrench]"]).run.base is not None
 
 
 def test_an_answer_becomes_ours_in_order_units_and_range() -> None:
@@ -108,6 +122,11 @@ def test_the_proposal_is_the_last_field_of_what_is_observed() -> None:
             "must be left out with kind openpi, whose server takes none; take lerobot or http",
         ),
         ("run.base.address=elsewhere", "address"),
+        ("run.base.frame=world", "frame"),
+        (
+            "run.base.frame=base",
+            r"'base' where fr3 moves along x, y, z, rz of its tool, must be 'tool'",
+        ),
     ],
 )
 def test_a_mistake_in_the_section_is_named_where_it_stands(change: str, said: str) -> None:

@@ -17,6 +17,7 @@ from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.rollout.actor import seed_of_start
 from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
@@ -122,6 +123,31 @@ def leans(handler: Any, body: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
+def test_no_two_actors_nor_two_starts_of_one_begin_with_the_same_noise(tmp_path: Path) -> None:
+    """Nobody chooses it while operators demonstrate."""
+    with Server(base_that(leans, info={"noise": 2})) as server:
+        resolved = served(server.url, noise=2, every_s=0.3, join_s=0)
+        entries = resolved.spec().part(BASE_NOISE)
+
+        def first(seed: tuple[int, ...]) -> tuple[float, ...]:
+            cell = build_local_cell(resolved, seed=0)
+            try:
+                with with_base(resolved, cell, waits=True, seed=seed) as based:
+                    based.reset(0)
+                    observation = based.observe()
+                    assert observation is not None
+                    return tuple(observation.proprio[entries])
+            finally:
+                cell.close()
+
+        one, other = (seed_of_start(resolved, tmp_path, actor) for actor in ("a", "b"))
+        (tmp_path / "a.next").write_text("7")
+        later = seed_of_start(resolved, tmp_path, "a")
+        drawn = [first(seed) for seed in (one, other, later, one)]
+    assert len(set(drawn)) == 3
+    assert drawn[3] == drawn[0]
+
+
 def test_its_noise_is_learned_from_what_it_made_of_which(tmp_path: Path) -> None:
     settings = "algorithm.settings={batch_size: 16, hidden: [32, 32], head: 8}"
     words = ["algorithm.name=dsrl_on_base", settings, *ONE_EPISODE[1:2], "training.max_episodes=3"]

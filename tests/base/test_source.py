@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_stack.rollout.base.http import HttpConnection
-from robot_stack.rollout.base.mapping import Question, Told
+from robot_stack.rollout.base.mapping import BaseMapping, Question, Told
 from robot_stack.rollout.base.source import NOT_YET, SavedSource, ServedSource
 from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Refusal, RefusalKind
-from tests.base.small_base import CHUNK, OURS, actions, base_that, mapping, seen
+from robot_stack.types.spec import AXES, ArmSpec
+from tests.base.small_base import CHUNK, OURS, actions, base_that, mapping, section, seen
 from tests.examples import examples
+from tests.learner.bench import SPEC
 from tests.reward_models.bad_server import Server, hangs
 from tests.rollout.fake_cell import FakePolicy
 
@@ -54,7 +58,7 @@ def started() -> Iterator[Callable[..., ServedSource]]:
     made: list[ServedSource] = []
 
     def start(base: Any, *, waits: bool = False, **change: Any) -> ServedSource:
-        made.append(ServedSource(base, mapping(**change), waits=waits, seed=0))
+        made.append(ServedSource(base, mapping(**change), waits=waits, seed=(0,)))
         made[-1].begin_episode()
         return made[-1]
 
@@ -98,7 +102,7 @@ def test_where_time_stands_still_the_answer_is_waited_for_and_asked_for_no_more_
 @given(late_ns=st.lists(st.integers(0, TICK_NS // 10), min_size=13, max_size=13))
 def test_stamps_that_jitter_do_not_put_a_question_off(late_ns: list[int]) -> None:
     base = Base()
-    source = ServedSource(base, mapping(every_s=0.3), waits=True, seed=0)
+    source = ServedSource(base, mapping(every_s=0.3), waits=True, seed=(0,))
     for tick, late in enumerate(late_ns):
         proposed(source, tick * TICK_NS + late)
     assert len(base.questions) == 5  # at ticks 0, 3, 6, 9 and 12
@@ -200,6 +204,59 @@ def test_one_that_hangs_over_the_wire_does_not_keep_the_loop_waiting(started: Ca
         assert isinstance(found, Refusal)
         assert sum(took_s) < 0.5  # of this thread's own time: it did not work for the answer either
         until(lambda: "does not answer" in str(proposed(source, 40 * TICK_NS)))
+
+
+@pytest.mark.parametrize("rate_hz", [5, 10, 12.5, 30, 50, 200])
+def test_the_arm_goes_as_far_as_a_base_of_another_rate_means(
+    started: Callable[..., ServedSource], rate_hz: float
+) -> None:
+    metres_a_step = 0.05 / rate_hz  # 5 cm/s
+    base = Base(lambda question: [[metres_a_step, 0.0, 0.0, 0.0]] * 200)
+    action = [{"name": "arm.x", "scale": 100.0}, "arm.y", None, "arm.rz"]  # a step of ours is 0.01 m
+    source = started(base, waits=True, rate_hz=rate_hz, action=action)
+    gone_m = sum(0.01 * float(proposed(source, tick * TICK_NS)[0]) for tick in range(20))  # type: ignore[index]
+    assert gone_m == pytest.approx(0.1, rel=1e-3)
+
+
+ALL_AXES = replace(SPEC, arms=(ArmSpec(name="arm", translation_m=0.01, rotation_rad=0.06),))
+DOWN = Pose.from_rpy(np.zeros(3), np.array([np.pi, 0.0, np.pi / 2]))
+"""A tool that looks down, and whose x points along the y of the robot's base."""
+
+
+def all_axes(frame: str, answer: list[float]) -> ServedSource:
+    words = {"action": [f"arm.{axis}" for axis in AXES], "frame": frame, "join_s": 0}
+    base = BaseMapping(section(**words), ALL_AXES, "")
+    return ServedSource(Base(lambda question: [answer] * 5), base, waits=True, seed=(0,))
+
+
+def test_motion_along_the_axes_of_the_robots_base_is_turned_into_those_of_the_tool() -> None:
+    answer = [0.1, 0.2, -0.3, 0.0, 0.0, 0.4]
+    looking = replace(seen(), T_base_tcp={"arm": DOWN})
+    moved = all_axes("base", answer).propose(looking, interrupted=False)
+    assert isinstance(moved, np.ndarray)
+    np.testing.assert_allclose(rotate_twist(moved, DOWN.matrix), answer, atol=1e-6)
+    np.testing.assert_allclose(moved[2], 0.3, atol=1e-6)  # down is along the z of such a tool
+    as_it_is = all_axes("tool", answer).propose(looking, interrupted=False)
+    np.testing.assert_allclose(as_it_is, answer, atol=1e-6)
+    again = replace(looking, T_base_tcp={"arm": Pose.identity()}, stamp_ns=TICK_NS)  # it turns while the chunk plays
+    source = all_axes("base", answer)
+    source.propose(looking, interrupted=False)
+    np.testing.assert_allclose(source.propose(again, interrupted=False), answer, atol=1e-6)
+
+
+def test_motion_that_is_too_long_once_it_is_turned_keeps_its_direction() -> None:
+    slanted = Pose.from_rpy(np.zeros(3), np.array([0.0, 0.0, np.pi / 4]))
+    moved = all_axes("base", [1.0, 1.0, 0.5, 0.0, 0.0, 0.0]).propose(
+        replace(seen(), T_base_tcp={"arm": slanted}), interrupted=False
+    )
+    np.testing.assert_allclose(moved, [1.0, 0.0, 0.5 / np.sqrt(2), 0.0, 0.0, 0.0], atol=1e-6)
+
+
+def test_a_cell_that_does_not_say_how_the_tool_is_turned_refuses_such_a_base() -> None:
+    refusal = all_axes("base", [0.1] * 6).propose(seen(), interrupted=False)
+    assert isinstance(refusal, Refusal)
+    assert refusal.kind is RefusalKind.BASE_INVALID
+    assert "base.frame is 'base' where nobody says how the tool of arm is turned, must be 'tool'" in str(refusal)
 
 
 def test_the_connection_is_let_go_of(started: Callable[..., ServedSource]) -> None:

@@ -45,10 +45,24 @@ def test_nothing_is_proposed_before_the_first_chunk_nor_after_the_last() -> None
     assert [at(timeline, (1 + tick) * TICK_NS) is None for tick in range(4)] == [False, False, False, True]
 
 
-def test_a_base_of_another_rate_is_played_at_its_own() -> None:
+def test_a_tick_plays_the_mean_of_the_steps_of_a_quicker_base() -> None:
     timeline = joined(rate_hz=30, join_s=0)
     timeline.add(0, line(0.0, 0.01, steps=30))
-    assert [float(at(timeline, tick * TICK_NS)[0]) for tick in range(4)] == pytest.approx([0.0, 0.03, 0.06, 0.09])  # type: ignore[index]
+    assert [float(at(timeline, tick * TICK_NS)[0]) for tick in range(4)] == pytest.approx([0.01, 0.04, 0.07, 0.1])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("rate_hz", [12, 15, 30, 50, 200])
+@pytest.mark.parametrize("late", [0, JITTER_NS])
+def test_a_press_between_two_ticks_is_played_once_or_in_two_ticks_that_share_it(rate_hz: int, late: int) -> None:
+    for step in range(rate_hz):
+        chunk = np.zeros((2 * rate_hz, 2), np.float32)
+        chunk[step, 1] = -1.0
+        timeline = joined(rate_hz=rate_hz, join_s=0, discrete=(1,))
+        timeline.add(0, chunk)
+        played = [at(timeline, tick * TICK_NS + late * (tick % 2)) for tick in range(12)]
+        pressed = [tick for tick, action in enumerate(played) if action is not None and action[1] == -1.0]
+        assert len(pressed) in (1, 2)
+        assert abs(pressed[0] - step * 10 / rate_hz) <= 1.5
 
 
 def test_an_answer_that_was_overtaken_is_not_gone_back_to() -> None:
@@ -151,7 +165,8 @@ def test_stamps_that_jitter_play_each_action_at_its_tick(rate_hz: int, late_ns: 
         timeline.add(stamps_ns[asked], line(0.0, 0.015625))
         found = at(timeline, now_ns)
         assert found is not None
-        assert round(float(found[0]) / 0.015625) == (tick - asked) * rate_hz // 10
+        first, steps = (tick - asked) * rate_hz // 10, max(1, rate_hz // 10)
+        assert float(found[0]) / 0.015625 == pytest.approx(first + (steps - 1) / 2)
 
 
 def test_a_discrete_gripper_is_never_told_what_neither_chunk_says() -> None:

@@ -83,6 +83,21 @@ def test_a_share_of_the_policys_own_steps_and_all_of_an_operators_count_as_bette
     assert not found.episodes[LOST].positive[8:].any()
 
 
+def test_a_demonstration_that_failed_is_judged_like_the_policys_own_steps(tmp_path: Path) -> None:
+    good, bad = "000000-demo-a", "000001-demo-a"
+    online = {"kind": EpisodeKind.ONLINE, "end": EndReason.TIMEOUT, "source": Source.POLICY}
+    made = [made_episode(good), made_episode(bad), made_episode(WON, **online)]
+    view = write_folder(tmp_path / "three", made, [label(bad, Verdict.FAILURE)])
+    score(
+        view, "v1", {name: np.linspace(0, 0.9 if name != bad else 0.1, 21, dtype=np.float32) for name in view.episodes}
+    )
+    found = measured(view).episodes
+    assert found[good].positive.all()
+    assert not found[bad].positive.any()
+    alone = measure_advantages(view, [good, bad], None).episodes  # without the policy's own there is no threshold
+    assert not alone[bad].positive.any()
+
+
 def test_a_claim_of_success_that_was_refused_only_cut_the_episode_short(tmp_path: Path) -> None:
     """As the learner has it: what led to the claim is no worse than what the clock cut short."""
     online = {"kind": EpisodeKind.ONLINE, "source": Source.POLICY}

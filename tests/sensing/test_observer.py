@@ -52,6 +52,7 @@ def test_fields_come_in_the_order_of_the_spec():
     observation = Observer(spec()).observe(snapshot(state(Pose.identity())), 77)
     assert observation.proprio.dtype == np.float32
     np.testing.assert_array_equal(observation.proprio, [0.25, *[0] * 6, *range(10, 16), *range(6)])
+    np.testing.assert_array_equal(observation.T_base_tcp["arm"].matrix, np.eye(3))
     assert (observation.stamp_ns, observation.age_s, observation.skew_s) == (77, 0.02, 0.01)
 
 

@@ -17,7 +17,7 @@ from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent
 from robot_stack.processes.table import namespace_of
-from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.actor import Actor, seed_of_start
 from robot_stack.rollout.actor_process import actor_parser, deliver_and_close, run_until_stopped
 from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.clock import SteadyClock
@@ -56,7 +56,13 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> str:
             RosCell(
                 resolved, namespace=namespace_of(resolved), key=key, managed=options.managed, stopping=stop.is_set
             ) as cell,
-            with_base(resolved, cell, waits=False, stopping=stop.is_set) as based,
+            with_base(
+                resolved,
+                cell,
+                waits=False,
+                stopping=stop.is_set,
+                seed=seed_of_start(resolved, folder, options.id),
+            ) as based,
         ):
             actor = Actor(resolved, folder, based, SteadyClock(), client, options.id)
             cell.report(actor.figures)

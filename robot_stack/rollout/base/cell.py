@@ -152,7 +152,12 @@ class CellWithBase:
 
 @contextmanager
 def with_base(
-    resolved: ResolvedRun, cell: Cell, *, waits: bool, stopping: Callable[[], bool] = lambda: False
+    resolved: ResolvedRun,
+    cell: Cell,
+    *,
+    waits: bool,
+    stopping: Callable[[], bool] = lambda: False,
+    seed: tuple[int, ...] = (),
 ) -> Iterator[Cell]:
     """Give a cell the base policy of its run, for as long as the block lasts; without one it is the cell as it is.
 
@@ -161,6 +166,7 @@ def with_base(
         cell: In this process, or over DDS.
         waits: Whether its time stands still while the base is asked.
         stopping: Asked while the base is waited for; True gives up.
+        seed: Of the noise that nobody chooses; empty: that of the run.
 
     Raises:
         ConfigError: If the base is of other cameras, state, action or rate than the run says.
@@ -171,7 +177,7 @@ def with_base(
     if base is None:
         yield cell
         return
-    source, start_s = open_base(resolved, base, waits=waits, stopping=stopping)
+    source, start_s = open_base(resolved, base, waits=waits, stopping=stopping, seed=seed or (resolved.run.seed,))
     try:
         spec = resolved.spec()
         entries = slice(spec.sensed.proprio_size, spec.proprio_size)
@@ -181,7 +187,12 @@ def with_base(
 
 
 def open_base(
-    resolved: ResolvedRun, base: SavedBase | ServedBase, *, waits: bool, stopping: Callable[[], bool]
+    resolved: ResolvedRun,
+    base: SavedBase | ServedBase,
+    *,
+    waits: bool,
+    stopping: Callable[[], bool],
+    seed: tuple[int, ...],
 ) -> tuple[BaseSource, float]:
     """Connect to a base and hold what it says of itself against the run; returns it with its longest start in s.
 
@@ -203,7 +214,7 @@ def open_base(
     except BaseException:
         connection.close()
         raise
-    return ServedSource(connection, mapping, waits=waits, seed=resolved.run.seed), base.start_s
+    return ServedSource(connection, mapping, waits=waits, seed=seed), base.start_s
 
 
 def connect(base: ServedBase, stopping: Callable[[], bool]) -> Connection:

@@ -45,7 +45,7 @@ class Checkpoint:
         config = PreTrainedConfig.from_pretrained(folder)
         config.device = device
         self._config, self._device = config, device
-        self._policy = get_policy_class(config.type).from_pretrained(folder, config=config)
+        self._policy = loaded(folder, config)
         self._policy.to(device).eval()
         self._noise = noise_shape(config)
         place = {"device_processor": {"device": device}}
@@ -92,6 +92,32 @@ class Checkpoint:
         if one.shape != (size,):
             raise ValueError(f"noise has shape {tuple(one.shape)}, must be ({size},)")
         return one.repeat(1, steps, 1)
+
+
+def loaded(folder: str, config: PreTrainedConfig) -> Any:
+    """Return the policy of a checkpoint, and end where its file does not have every tensor of it.
+
+    pi0 and its kin say no more than a line in their log where they keep the random weights that they began with.
+    """
+    kind: Any = get_policy_class(config.type)
+    filled: set[str] = set()
+
+    class Watched(kind):
+        def load_state_dict(self, state: dict[str, torch.Tensor], *args: Any, **words: Any) -> Any:
+            own = self.state_dict()
+            filled.update(name for name in state if name in own and own[name].shape == state[name].shape)
+            return super().load_state_dict(state, *args, **words)
+
+    policy = Watched.from_pretrained(folder, config=config)
+    own = policy.state_dict()
+    shared = {own[name].data_ptr() for name in filled}  # of tensors that are tied one alone is saved
+    empty = [name for name, tensor in own.items() if tensor.numel() and tensor.data_ptr() not in shared]
+    if empty:
+        sys.exit(
+            f"model.safetensors of checkpoint {folder} fits {len(own) - len(empty)} of the {len(own)} tensors of "
+            f"LeRobot's {config.type} (not {empty[0]}), must fit all; take the whole folder that lerobot-train saved"
+        )
+    return policy
 
 
 def noise_shape(config: PreTrainedConfig) -> tuple[int, int] | None:
@@ -145,8 +171,14 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    if not (Path(options.folder) / "config.json").exists():
-        sys.exit(f"checkpoint {options.folder} has no config.json, must be a folder that lerobot-train saved")
+    if (Path(options.folder) / "adapter_config.json").exists():
+        sys.exit(
+            f"checkpoint {options.folder} is an adapter alone, must be a whole policy; merge it into the policy that "
+            "it was trained on, and save that"
+        )
+    for name in ("config.json", "model.safetensors"):
+        if not (Path(options.folder) / name).exists():
+            sys.exit(f"checkpoint {options.folder} has no {name}, must be a folder that lerobot-train saved")
     told = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints is no port
     torch.set_num_threads(1 if options.device == "cpu" else 4)

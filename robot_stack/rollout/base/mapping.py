@@ -10,8 +10,10 @@ import numpy as np
 from robot_stack.config.base import ServedBase
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.observation import Observation
+from robot_stack.types.pose import Pose
 from robot_stack.types.spec import Spec
 
+PLACE_SIZE = 6
 MOST_STEPS = 1000
 """Actions of a chunk; policies plan a few dozen."""
 
@@ -67,25 +69,23 @@ class BaseMapping:
     config: ServedBase
     spec: Spec
     text: str
-    _state: list[tuple[slice, float, float]] = field(init=False)
     _actions: list[tuple[int, int, float, float]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the place of each name."""
-        entries = ((self.spec.part(shown.field), shown) for shown in self.config.state)
-        object.__setattr__(self, "_state", [(part, shown.scale, shown.offset) for part, shown in entries])
-        names = self.spec.action_names
-        placed = [
-            (names.index(entry.name), index, entry.scale, entry.offset)
-            for index, entry in enumerate(self.config.action)
-            if entry.name is not None
-        ]
+        names, placed = self.spec.action_names, []
+        for index, entry in enumerate(self.config.action):
+            if entry.name is not None:
+                place = names.index(entry.name)
+                share = 1.0 if place in self.spec.gripper_indices else self.config.rate_hz / self.spec.rate_hz
+                placed.append((place, index, share * entry.scale, share * entry.offset))
         object.__setattr__(self, "_actions", placed)
 
     @property
     def state_size(self) -> int:
         """Return S, the entries of the state that the base is shown."""
-        return sum(part.stop - part.start for part, _, _ in self._state)
+        sizes = {field.name: field.size for field in self.spec.proprio} | dict.fromkeys(self.spec.places, PLACE_SIZE)
+        return sum(sizes[shown.field] for shown in self.config.state)
 
     def check(self, told: Told) -> None:
         """Hold what a base says of itself against the section.
@@ -112,14 +112,32 @@ class BaseMapping:
             raise ConfigError("\n".join(f"{line} (of {told.name})" for line in said))
 
     def question(self, observation: Observation, noise: np.ndarray | None = None) -> Question:
-        """Say an observation in the base's terms, with the noise that its answer is to start from."""
-        parts = [observation.proprio[part] * scale + offset for part, scale, offset in self._state]
+        """Say an observation in the base's terms, with the noise that its answer is to start from.
+
+        Raises:
+            SpecError: If the pose of an arm is wanted and not known.
+        """
+        parts = [self._shown(shown.field, observation) * shown.scale + shown.offset for shown in self.config.state]
         images = {theirs: observation.images[ours] for ours, theirs in self.config.cameras.items()}
         state, text = np.concatenate(parts).astype(np.float32), self.config.text or self.text
         return Question(images=images, state=state, text=text, noise=noise)
 
+    def _shown(self, name: str, observation: Observation) -> np.ndarray:
+        arm = self.spec.places.get(name)
+        if arm is None:
+            return observation.proprio[self.spec.part(name)]
+        if arm not in observation.T_base_tcp:
+            raise SpecError(
+                f"base.state shows {name} where nobody says where the tool of {arm} is, must show recorded fields "
+                f"alone; leave it out, there are {[field.name for field in self.spec.proprio]}"
+            )
+        place = observation.T_base_tcp[arm]
+        return np.concatenate([place.position_m, place.rotation.as_rotvec()])
+
     def chunk(self, answer: np.ndarray) -> np.ndarray:
         """Return the actions of an answer (T, N) as ours, float32 (T, A), clipped to [-1, 1].
+
+        What moves an arm is per step of ours, and along the axes that the section names.
 
         Raises:
             SpecError: If it is of another shape, or not finite.
@@ -136,3 +154,26 @@ class BaseMapping:
         for place, index, scale, offset in self._actions:
             ours[:, place] = np.clip(answer[:, index] * scale + offset, -1.0, 1.0)
         return ours
+
+    def turned(self, action: np.ndarray, T_base_tcp: Mapping[str, Pose]) -> np.ndarray:
+        """Return an action of ours, float32 (A,), along the axes of the tool, which is where `T_base_tcp` says.
+
+        What is too long for a step of ours is shortened and keeps its direction.
+
+        Raises:
+            SpecError: If the pose of an arm is not known.
+        """
+        if self.config.frame == "tool":
+            return action
+        action, offset = action.copy(), 0
+        for arm in self.spec.arms:
+            if arm.name not in T_base_tcp:
+                raise SpecError(
+                    f"base.frame is 'base' where nobody says how the tool of {arm.name} is turned, must be 'tool'; "
+                    "have the base's server turn its actions"
+                )
+            for begin in range(offset, offset + len(arm.axes), 3):
+                turned = action[begin : begin + 3] @ T_base_tcp[arm.name].matrix
+                action[begin : begin + 3] = turned / max(1.0, np.abs(turned).max())
+            offset += arm.size
+        return action

@@ -109,7 +109,7 @@ class ServedSource:
         seed: Of the noise that is drawn where some is wanted and nobody chooses it.
     """
 
-    def __init__(self, connection: Connection, mapping: BaseMapping, *, waits: bool, seed: int) -> None:
+    def __init__(self, connection: Connection, mapping: BaseMapping, *, waits: bool, seed: tuple[int, ...]) -> None:
         config = mapping.config
         self._period_ns = 1e9 * mapping.spec.period_s
         self._rng = np.random.default_rng(seed)
@@ -164,11 +164,15 @@ class ServedSource:
         found = self._timeline.at(observation.stamp_ns)
         if found is None:
             return self._refusal
+        try:
+            action = self._mapping.turned(found.action, observation.T_base_tcp)
+        except SpecError as error:
+            return Refusal(kind=RefusalKind.BASE_INVALID, text=str(error))
         if found.noise is None:
-            return found.action
+            return action
         played_ns = observation.stamp_ns - found.since_ns
         ticks = round((played_ns if played_ns > 0 else -found.before_ns) / self._period_ns)
-        return np.concatenate([found.noise, np.array([ticks], np.float32), found.action])
+        return np.concatenate([found.noise, np.array([ticks], np.float32), action])
 
     def steer(self, noise: np.ndarray) -> None:
         """Take the noise of the next question; the first one of an episode does not wait for its turn."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robot_stack.types.spec import GRIPPER_DEADBAND
+
 EARLY = 0.25
 """Share of a control period, or of a step if that is shorter, by which an instant may come early: its stamp jitters."""
 
@@ -50,6 +52,7 @@ class Timeline:
     """The newest chunk of actions, and how far the arm was from it when it took over.
 
     A chunk begins at the stamp of the observation that it answers; what has passed while it was computed is left out.
+    A tick plays the mean of the steps that fall into its period, and of a discrete gripper the first press in them.
     Called from the control loop, and `add` from another thread.
 
     Args:
@@ -63,6 +66,10 @@ class Timeline:
         self._step_ns = 1e9 / rate_hz
         self._early_ns = EARLY * min(self._step_ns, 1e9 * period_s)
         self._join_ns = 1e9 * join_s
+        self._steps = max(1, math.ceil(1e9 * period_s / self._step_ns - 1e-6))
+        """Steps of a chunk that a control period takes."""
+        self._next = 0
+        """Step of the chunk at hand that the last tick did not come to."""
         self._discrete = list(discrete)
         self._lock = threading.Lock()
         self._new: _Chunk | None = None
@@ -98,14 +105,24 @@ class Timeline:
             share = (passed_ns + self._step_ns) / (self._join_ns + self._step_ns)
             left = 0.0 if passed_ns >= self._join_ns else 1.0 - share
             self._played = left * self._plan.apart
+            self._next = self._index(self._new, now_ns) + self._steps
             action = np.clip(new + self._played, -1.0, 1.0).astype(np.float32)
             return Played(action, self._plan.since_ns, self._plan.before_ns, self._plan.chunk.noise)
 
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
         if chunk is None:
             return None
-        index = math.floor((now_ns - chunk.stamp_ns + self._early_ns) / self._step_ns)
+        index = self._index(chunk, now_ns)
         if not 0 <= index < len(chunk.actions):
             return None
-        action: np.ndarray = chunk.actions[index]
+        action: np.ndarray = chunk.actions[index : index + self._steps].mean(axis=0)
+        # a tick that comes late leaves steps out; a press in them is still played
+        at_hand = self._plan is not None and self._plan.chunk is chunk
+        begin = max(index - self._steps, min(index, self._next)) if at_hand else index
+        rows = chunk.actions[begin : index + self._steps, self._discrete]
+        pressed = (np.abs(rows) > GRIPPER_DEADBAND).argmax(axis=0)
+        action[self._discrete] = rows[pressed, np.arange(rows.shape[1])]
         return action
+
+    def _index(self, chunk: _Chunk, now_ns: int) -> int:
+        return math.floor((now_ns - chunk.stamp_ns + self._early_ns) / self._step_ns)
