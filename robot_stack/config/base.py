@@ -61,10 +61,10 @@ class SavedBase(Section):
 class _Served(Section):
     """What all bases behind a server have; they are asked beside the control loop, which never waits for them."""
 
-    cameras: Annotated[dict[str, Text], Field(min_length=1)]
-    """Our camera: its name there. Images are as our policies see them, RGB."""
-    state: Annotated[tuple[BaseState, ...], Field(min_length=1)]
-    """What its state consists of, in its order."""
+    cameras: dict[str, Text] = {}
+    """Our camera: its name there; none where it sees no images. Images are as our policies see them, RGB."""
+    state: tuple[BaseState, ...] = ()
+    """What its state consists of, in its order; nothing where it has none."""
     action: Annotated[tuple[BaseAction, ...], Field(min_length=1)]
     """What the entries of its action are, in its order."""
     frame: Literal["tool", "base"] = "tool"
@@ -88,6 +88,8 @@ class _Served(Section):
     def _names_once(self) -> _Served:
         check_unique([entry.name for entry in self.action if entry.name is not None], "names of base.action")
         check_unique(list(self.cameras.values()), "names there of base.cameras")
+        if not self.cameras and not self.state:
+            raise ValueError("the base is shown neither images nor a state, must be shown one; name cameras or state")
         return self
 
 

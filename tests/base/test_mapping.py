@@ -47,6 +47,17 @@ def test_a_state_may_have_where_the_tool_is_in_the_frame_of_the_robots_base() ->
     assert load_run("peg_insert", [PEG, "run.base.state=[tcp_place, wrench]"]).run.base is not None
 
 
+def test_a_base_without_a_state_or_without_images_is_shown_what_it_wants() -> None:
+    blind, plain = mapping(cameras={}), mapping(state=[])
+    blind.check(replace(FITS, cameras=frozenset()))
+    plain.check(replace(FITS, state=0))
+    assert blind.question(seen(3)).images == {}
+    state = plain.question(seen(3)).state
+    assert (state.dtype, state.shape) == (np.float32, (0,))
+    with pytest.raises(ValueError, match=r"shown neither images nor a state, must be shown one; name cameras or state"):
+        mapping(state=[], cameras={})
+
+
 def test_an_answer_becomes_ours_in_order_units_and_range() -> None:
     ours = mapping().chunk(np.array(CHUNK))
     assert (ours.shape, ours.dtype) == ((5, 3), np.float32)

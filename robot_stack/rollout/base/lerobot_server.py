@@ -67,7 +67,8 @@ class Checkpoint:
     @torch.inference_mode()
     def chunk(self, question: dict[str, Any]) -> list[list[float]]:
         """Return the actions that follow an observation, a row each."""
-        seen: dict[str, Any] = {STATE: torch.tensor(question["state"], dtype=torch.float32)[None]}
+        state = torch.tensor(question["state"], dtype=torch.float32)[None]
+        seen: dict[str, Any] = {STATE: state} if state.numel() else {}
         for name, image in question["images"].items():
             pixels = np.frombuffer(base64.b64decode(image["rgb"]), np.uint8).reshape(image["shape"])
             picture = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float() / 255

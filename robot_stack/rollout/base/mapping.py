@@ -119,7 +119,7 @@ class BaseMapping:
         """
         parts = [self._shown(shown.field, observation) * shown.scale + shown.offset for shown in self.config.state]
         images = {theirs: observation.images[ours] for ours, theirs in self.config.cameras.items()}
-        state, text = np.concatenate(parts).astype(np.float32), self.config.text or self.text
+        state, text = np.concatenate([np.zeros(0), *parts]).astype(np.float32), self.config.text or self.text
         return Question(images=images, state=state, text=text, noise=noise)
 
     def _shown(self, name: str, observation: Observation) -> np.ndarray:
