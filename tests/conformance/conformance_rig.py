@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -123,6 +124,14 @@ def await_words(bench: Bench, words: str) -> None:
         assert time.monotonic() < deadline_s, f"{bench.safety.fault!r}, not {words!r}"
         time.sleep(0.002)
     assert "\n" not in bench.safety.fault
+
+
+def end_unbuilt(error: BaseException) -> None:
+    """Destroy a node that was refused half built: it would be a rival of the next one until it is collected."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if isinstance(node := frame.f_locals.get("self"), Node):
+            Node.destroy_node(node)
+            return
 
 
 def robot_of(backend: str, **changes: Any) -> DriverRobot:
@@ -288,8 +297,16 @@ class Bench:
     def await_ready(self) -> None:
         """Safety commands zero, the driver is heard, and nothing is wrong."""
         self.safety.twist = np.zeros(6)
-        wait_until(lambda: self.safety.states and self.safety.fault == "", f"readiness, not: {self.safety.fault}")
+        wait_until(lambda: self.safety.states, "states")
+        self.await_no_fault()
         wait_until(lambda: self.safety.applied, "applied twists")
+
+    def await_no_fault(self) -> None:
+        """The robot process has said that nothing is wrong."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.safety.fault:
+            assert time.monotonic() < deadline_s, f"{self.safety.fault!r}, not an end of it"
+            time.sleep(0.002)
 
     def pose(self) -> Pose:
         """Of the TCP, from MuJoCo where there is a double."""

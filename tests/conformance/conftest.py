@@ -13,6 +13,7 @@ import pytest
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import claim_domain, ros_environment, write_profiles
+from robot_stack.types.errors import ConfigError
 
 DOMAIN = 70
 
@@ -52,13 +53,17 @@ def ros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def make_bench(ros: None, sim_run: ResolvedRun) -> Callable[..., Any]:
     """Opens a bench of a backend; `changes` go into the robot file, `double` takes the place of the usual one."""
-    from tests.conformance.conformance_rig import ARM, BACKENDS, Bench, robot_of
+    from tests.conformance.conformance_rig import ARM, BACKENDS, Bench, end_unbuilt, robot_of
 
     @contextmanager
     def open_bench(backend: str, double: Any = None, **changes: Any) -> Iterator[Any]:
         usual = BACKENDS[backend][0]
         run = sim_run if usual is None else replace(sim_run, robots={ARM: robot_of(backend, **changes)})
-        bench = Bench(run, usual if double is None else double)
+        try:
+            bench = Bench(run, usual if double is None else double)
+        except ConfigError as error:
+            end_unbuilt(error)
+            raise
         try:
             yield bench
         finally:

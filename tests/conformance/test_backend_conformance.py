@@ -153,7 +153,7 @@ def test_joint_states_that_cannot_be_used_are_a_fault_that_names_their_topic(ben
     assert "joint states on /joint_states name" in bench.safety.fault
     bench.double.joint_names = [*JOINTS, *bench.double.joint_names[7:]]
     bench.double.broken_joint = None
-    wait_until(lambda: bench.safety.fault == "", "end of the fault")
+    bench.await_no_fault()
     assert all(np.isfinite(values).all() for _, values in bench.double.heard.commands)
 
 
@@ -169,7 +169,7 @@ def test_a_silent_driver_is_a_fault_and_no_state_looks_fresh(bench):
     assert bench.safety.states[-1][1].stamp_ns == newest_ns
     bench.safety.twist = np.zeros(6)
     bench.double.muted = False
-    wait_until(lambda: bench.safety.fault == "", "end of the fault")
+    bench.await_no_fault()
 
 
 @of(*WITH_FAULTS)
@@ -185,7 +185,7 @@ def test_a_fault_of_the_driver_is_said_and_only_a_person_ends_it(bench):
     assert not bench.moving()
     bench.safety.twist = np.zeros(6)
     assert bench.safety.recover().success
-    wait_until(lambda: bench.safety.fault == "", "end of the fault")
+    bench.await_no_fault()
 
 
 @of("ur")
@@ -208,7 +208,7 @@ def test_nobody_but_a_person_asks_a_franka_to_recover(bench):
     assert bench.double.recoveries == asked
     bench.double.end_fault()
     assert bench.safety.recover().success
-    wait_until(lambda: bench.safety.fault == "", "end of the fault")
+    bench.await_no_fault()
     assert bench.double.recoveries == asked + 1
 
 
@@ -277,7 +277,7 @@ def test_joint_states_of_another_arm_steer_nothing(bench):
     finally:
         impostor.end()
     bench.safety.twist = np.zeros(6)
-    wait_until(lambda: bench.safety.fault == "", "an end of the fault")
+    bench.await_no_fault()
 
 
 @of(*HELD_BY_DRIVER)
@@ -332,7 +332,7 @@ def test_a_restarted_driver_is_found_again_where_its_arm_is_now(bench):
 
     bench.safety.twist = np.zeros(6)
     bench.restart_driver(lambda: BACKENDS[bench.backend][0](KinematicArm(elsewhere)), meanwhile)
-    wait_until(lambda: bench.safety.fault == "", f"end of the fault, not: {bench.safety.fault}")
+    bench.await_no_fault()
     bench.let_pass(0.1)
     assert np.allclose(bench.double.arm.angles, elsewhere, atol=0.01)
     before = bench.pose()

@@ -101,7 +101,7 @@ def test_a_corrected_driver_is_asked_again(make_bench):
     with make_bench("servo", UnitlessDouble) as bench:
         await_words(bench, "command_in is speed_units")
         bench.double.parameters = servo_parameters()
-        wait_until(lambda: bench.safety.fault == "", "agreement")
+        bench.await_no_fault()
 
 
 def test_a_driver_that_does_not_answer_is_waited_for_and_contradicts_nothing(make_bench):

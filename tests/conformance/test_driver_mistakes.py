@@ -114,7 +114,7 @@ def test_a_publisher_that_cannot_be_heard_is_diagnosed_although_another_one_is(m
     with make_bench("ur", TwoVoicesDouble) as bench:
         bench.await_ready()
         wait_until(lambda: f"robot: qos of {PROGRAM}" in bench.safety.diagnoses, "diagnosis")
-        wait_until(lambda: bench.safety.fault == "", "no fault")
+        bench.await_no_fault()
 
 
 def test_a_tcp_that_driver_and_file_see_at_two_places_is_said(make_bench):
@@ -130,7 +130,7 @@ def test_joint_states_that_come_late_are_diagnosed_although_they_come(make_bench
         bench.double.late_s = 1.0
         wait_until(lambda: bench.safety.diagnoses.get(f"robot: clocks of {ARM}", (0, ""))[0] == 1, "warning")
         assert "behind this machine's clock, must be within 50" in bench.safety.diagnoses[f"robot: clocks of {ARM}"][1]
-        wait_until(lambda: bench.safety.fault == "", "no fault")
+        bench.await_no_fault()
 
 
 def test_tf_without_tf2_is_refused_before_anything_moves(make_bench):
@@ -159,4 +159,4 @@ def test_somebody_else_who_commands_the_driver_holds_the_arm_until_he_is_gone(ma
         await_words(bench, f"{name} publishes commands on {TrajectoryDouble.TOPIC} too")
         assert bench.safety.kinds[-1] is FaultKind.SECOND_SENDER
         bench.double.destroy_publisher(joystick)
-        wait_until(lambda: bench.safety.fault == "", f"the end of {bench.safety.fault}")
+        bench.await_no_fault()

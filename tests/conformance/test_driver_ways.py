@@ -35,7 +35,7 @@ def test_a_paused_servo_is_silent_and_recovery_goes_on(make_bench):
         bench.double.paused = True
         await_words(bench, "if Servo runs, it is paused, and /sim/fr3/recover goes on")
         assert bench.safety.recover().success
-        wait_until(lambda: bench.safety.fault == "", "end of the fault")
+        bench.await_no_fault()
         assert not bench.double.paused
 
 
