@@ -61,7 +61,7 @@ class SavedBase(Section):
 class _Served(Section):
     """What all bases behind a server have; they are asked beside the control loop, which never waits for them."""
 
-    cameras: dict[str, Text] = {}
+    cameras: Annotated[dict[str, Text], Field(default_factory=dict)]
     """Our camera: its name there; none where it sees no images. Images are as our policies see them, RGB."""
     state: tuple[BaseState, ...] = ()
     """What its state consists of, in its order; nothing where it has none."""

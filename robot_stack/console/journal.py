@@ -8,17 +8,20 @@ store is on this machine, else beside the labels.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from robot_stack.disk.jsonl import append_row, read_jsonl
-from robot_stack.replay.annotations import label_from
+from robot_stack.replay.annotations import kept_label
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 
 LABELS = "labels.jsonl"
+
+log = logging.getLogger(__name__)
 
 
 class LabelJournal:
@@ -45,17 +48,19 @@ class LabelJournal:
         """
         try:
             self._labels.parent.mkdir(parents=True, exist_ok=True)
-            read_jsonl(self._labels, self._read)
+            found = read_jsonl(self._labels, self._read)
         except OSError as error:
             raise _refusal(self._labels, error) from error
+        for where, why in found.damaged.items():
+            log.warning("%s of %s is passed over (%s), must be a verdict; remove it", where, self._labels.parent, why)
 
     def _read(self, row: dict[str, Any]) -> None:
-        """Take a line of the labels; what is of another version of this program, or edited by hand, is left out."""
+        """Take a line of the labels; what is of another version of this program, or edited by hand, is none."""
         if "sent" not in row:
-            self._wait(label_from(row))
+            self._wait(kept_label(row))
             return
         episode_id, stamp_unix_s = row["sent"]
-        self._settle((episode_id, stamp_unix_s), row.get("refused", ""))
+        self._settle((episode_id, stamp_unix_s), str(row.get("refused", "")))
 
     def _wait(self, label: Label) -> None:
         self._waiting[_key(label)] = label

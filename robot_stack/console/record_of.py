@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 from robot_stack.console.heard import Heard
 from robot_stack.disk.jsonl import Row, parse_jsonl
-from robot_stack.replay.annotations import label_from
+from robot_stack.replay.annotations import kept_label
 from robot_stack.runs.metrics import row_from
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import MetricsRow
@@ -98,7 +98,7 @@ class RunRecord:
         self._name = whole.name if whole.parent == Path("runs").resolve() else str(whole)
         # what is wrong with its own file, the learner says
         stores = (paths.store, RunPaths(paths.deployed).store)
-        self._labels = [Tail(store.labels, label_from) for store in stores]
+        self._labels = [Tail(store.labels, kept_label) for store in stores]
         self._metrics = Tail(paths.metrics, row_from)
         self._actors: dict[Path, Tail[MetricsRow]] = {}
 

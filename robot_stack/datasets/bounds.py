@@ -12,6 +12,8 @@ MAX_CHUNK_BYTES = 64 << 20
 """Unpacked, of one chunk of a bag or of an array; writers make chunks of 1 to 4 MB, and the largest image has 3."""
 MAX_ABOUT_BYTES = 16 << 20
 """Text about a dataset or an episode: info.json of a large LeRobotDataset with all its names is 100 KB."""
+MAX_LOG_BYTES = 64 << 20
+"""Labels, stage marks, preferences or notes of a folder: three hundred thousand labels."""
 MAX_TEXT_CHARS = 2000
 """A note, and a task in words."""
 MAX_NAME_CHARS = 128

@@ -18,11 +18,12 @@ import numpy as np
 
 from robot_stack.datasets import bounds
 from robot_stack.datasets.inside import inside, inside_folder, short_text
+from robot_stack.datasets.told import check_header
 from robot_stack.replay.columns import IMAGE_PREFIX, Column, columns
 from robot_stack.replay.episode_writer import chunk_rows
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import read_header
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import DAMAGES, StoreError
 from robot_stack.types.spec import Spec
 
 _CODECS = ["bytes", "zstd", "crc32c"]
@@ -61,7 +62,7 @@ def check_names(path: Path) -> None:
 
 
 def check_sizes(path: Path) -> None:
-    """Raise StoreError unless arrays and chunks of the episode in `path` unpack to what its spec says."""
+    """Raise StoreError unless the header in `path` is one, and arrays and chunks unpack to what its spec says."""
     with _in_words(path):
         manifest = Manifest.load(path)
         if manifest is None:
@@ -71,7 +72,8 @@ def check_sizes(path: Path) -> None:
                 f"consolidated_metadata of {path.name} is there, must not be: it says of arrays what their own files "
                 f"may not; {_ADVICE}"
             )
-        _, spec = read_header(path)
+        header, spec = read_header(path)
+        check_header(header)
         for column in columns(spec):
             _check_array(path, column, spec, manifest.length + column.per_frame)
         check_held(path.name, manifest.length, spec)
@@ -92,7 +94,7 @@ def _row_bytes(column: Column) -> int:
 def _in_words(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
+    except DAMAGES as error:
         raise StoreError(
             f"episode {path.name} is unreadable ({error!r}), must be laid out as this program writes it; {_ADVICE}"
         ) from error
@@ -140,6 +142,11 @@ def _check_array(path: Path, column: Column, spec: Spec, rows: int) -> None:
         raise StoreError(
             f"array {column.name} of {path.name} is {found[0]} {found[1]} by {found[2]} in chunks of {chunk}, "
             f"must be {wanted[0]} {wanted[1]} by {_CODECS} in chunks of at most {most_rows} rows; {_ADVICE}"
+        )
+    if said["fill_value"] != column.fill:
+        raise StoreError(
+            f"fill value of array {column.name} of {path.name} is {str(said['fill_value'])[:40]}, "
+            f"must be {column.fill}; {_ADVICE}"
         )
     if said["chunk_key_encoding"] != _KEYS:
         raise StoreError(

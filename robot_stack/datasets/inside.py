@@ -8,7 +8,7 @@ import stat
 import string
 from pathlib import Path, PurePosixPath
 
-from robot_stack.datasets.bounds import MAX_ABOUT_BYTES
+from robot_stack.datasets.bounds import MAX_ABOUT_BYTES, MAX_LOG_BYTES
 from robot_stack.types.errors import StoreError
 
 _WIDTH = re.compile(r"(0?[1-9])?d?")
@@ -81,6 +81,13 @@ def fill(pattern: str, **values: int | str) -> str:
             "fetch the dataset again"
         ) from error
     return "".join(found)
+
+
+def check_log(path: Path) -> None:
+    """Raise StoreError if a file of lines, which is read into memory, is larger than any that was written by hand."""
+    size = path.stat().st_size if path.exists() else 0
+    if size > MAX_LOG_BYTES:
+        raise StoreError(f"size of {path} is {size} bytes, must be at most {MAX_LOG_BYTES}; fetch the dataset again")
 
 
 def short_text(root: Path, name: str, most_bytes: int = MAX_ABOUT_BYTES) -> str:

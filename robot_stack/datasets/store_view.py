@@ -20,15 +20,16 @@ from typing import Any
 
 from robot_stack.datasets import bounds
 from robot_stack.datasets.declared import check_declared, check_names, check_sizes
-from robot_stack.datasets.inside import inside_folder, short_text
+from robot_stack.datasets.inside import check_log, inside_folder, short_text
 from robot_stack.datasets.told import text_of
 from robot_stack.disk.jsonl import read_jsonl
 from robot_stack.replay.annotations import read_labels, read_marks, read_preferences
 from robot_stack.replay.columns import SCHEMA_VERSION
+from robot_stack.replay.identity import check_spec
 from robot_stack.replay.layout import SUFFIX, StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.errors import DAMAGES, SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
 from robot_stack.types.preferences import Preference
@@ -125,7 +126,9 @@ class StoreView:
         """
         path = self.path(episode_id)
         check_declared(path)
-        return read_episode(path, images=images)
+        episode = read_episode(path, images=images)
+        check_spec(episode.spec, self.spec, f"episode {episode_id}")
+        return episode
 
     def labels_of(self, episode_id: str) -> tuple[Label, ...]:
         """Return the labels of one episode, in the order of their arrival."""
@@ -160,6 +163,8 @@ def open_store(root: Path, text: str | None = None, others: Mapping[str, str] | 
     paths = StorePaths(root)
     spec, task = _identity(paths.identity)
     inside_folder(root, root)
+    for log in (paths.labels, paths.stages, paths.preferences, paths.notes):
+        check_log(log)
     said = read_labels(paths.labels)
     marked = read_marks(paths.stages)
     preferred = read_preferences(paths.preferences)
@@ -200,7 +205,7 @@ def broken(path: Path) -> str | None:
         if manifest is not None:
             manifest.verify(path)
             check_sizes(path)
-    except (StoreError, OSError, ValueError, KeyError) as error:
+    except StoreError as error:
         return str(error)
     return None
 
@@ -218,15 +223,18 @@ def _identity(path: Path) -> tuple[Spec, str]:
         raise StoreError(
             f"{path.name} of {path.parent} is missing, must be there; name a folder of episodes"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, SpecError) as error:
+    except DAMAGES as error:
         raise StoreError(f"file {path} is unreadable ({error!r}), must say spec and task; restore it") from error
 
 
 def _set_aside(aside: Path) -> dict[str, str]:
     found = {}
     for path in sorted(aside.iterdir()) if aside.exists() else ():
-        reason = path / "reason.txt"
-        found[path.name] = reason.read_text(errors="replace").strip() if reason.exists() else "unknown"
+        try:
+            with (path / "reason.txt").open(errors="replace") as file:
+                found[path.name] = file.read(bounds.MAX_TEXT_CHARS).strip()
+        except OSError:
+            found[path.name] = "unknown"
     return found
 
 

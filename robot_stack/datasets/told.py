@@ -28,6 +28,12 @@ def header_of(raw: Mapping[str, Any]) -> EpisodeHeader:
         ValueError, KeyError, TypeError: If it is none.
     """
     header = header_from(raw)
+    check_header(header)
+    return header
+
+
+def check_header(header: EpisodeHeader) -> None:
+    """Raise StoreError or SpecError if a field of a header is too long, no name or out of range."""
     check_name(text_of(header.episode_id, "episode id"), "episode id")
     text_of(header.task, "task", bounds.MAX_NAME_CHARS)
     text_of(header.task_id, "task id", bounds.MAX_NAME_CHARS)
@@ -36,7 +42,6 @@ def header_of(raw: Mapping[str, Any]) -> EpisodeHeader:
     for name, value in (("seed", header.seed), ("level", header.level)):
         if value is not None and (not isinstance(value, int) or not -(2**63) <= value < 2**63):
             raise StoreError(f"{name} of {header.episode_id} is {str(value)[:40]}, must be a whole number of 64 bits")
-    return header
 
 
 def said_of(raw: Mapping[str, Any], episode_id: str) -> Said:

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 Row = TypeVar("Row")
+MOST_DAMAGED = 1000
+"""Damaged lines that are named, of as many characters each: what is no log at all could have millions."""
+MOST_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,8 @@ class JsonLines(Generic[Row]):
 
     Attributes:
         rows: Of the lines that were read, in their order.
-        damaged: Name of the file and number of the line, as in "labels.jsonl line 3" -> why it could not be read.
+        damaged: Name of the file and number of the line, as in "labels.jsonl line 3" -> why it could not be read;
+            of the first thousand.
         torn: Whether the last line has no end: it is still being written, or a crash tore it. It does not count.
     """
 
@@ -58,7 +62,8 @@ def parse_jsonl(lines: Iterable[bytes], name: str, parse: Callable[[Any], Row]) 
         try:
             rows.append(parse(json.loads(line)))
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-            damaged[f"{name} line {number}"] = repr(error)
+            if len(damaged) < MOST_DAMAGED:
+                damaged[f"{name} line {number}"] = repr(error)[:MOST_CHARS]
     return JsonLines(rows, damaged)
 
 

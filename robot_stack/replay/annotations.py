@@ -87,7 +87,7 @@ class LabelLog(AnnotationLog[Label]):
     """The log of labels, `labels.jsonl`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, _kept_label)
+        super().__init__(path, kept_label)
 
 
 class MarkLog(AnnotationLog[StageMark]):
@@ -115,10 +115,11 @@ def mark_from(raw: Mapping[str, Any]) -> StageMark:
 
 
 def _kept_mark(raw: Mapping[str, Any]) -> StageMark:
-    """Build a stage mark from a line of the log, whose texts must be texts and whose time finite, as `mark_from`."""
+    """Build a stage mark from a line of the log, whose episode must be a name and whose time finite, as `mark_from`."""
     mark = mark_from(raw)
-    if not math.isfinite(mark.stamp_unix_s) or type(mark.episode_id) is not str or type(mark.name) is not str:
-        raise ValueError(f"stage mark is {dict(raw)}, must have texts for episode and name, and a finite time")
+    if not math.isfinite(mark.stamp_unix_s) or type(mark.name) is not str:
+        raise ValueError(f"stage mark is {dict(raw)}, must have a text for its name, and a finite time")
+    _check_episode(mark.episode_id)
     if not (1 <= mark.stage <= MOST_STAGES and mark.frame >= 1):
         raise ValueError(f"stage mark is {dict(raw)}, must be of stage 1 to {MOST_STAGES} and at frame 1 or later")
     return mark
@@ -156,7 +157,7 @@ def preference_from(raw: Mapping[str, Any]) -> Preference:
 
 def read_labels(path: Path) -> JsonLines[Label]:
     """Read the labels of a log in the order of their arrival, and why lines of it are unreadable; changes nothing."""
-    return read_jsonl(path, _kept_label)
+    return read_jsonl(path, kept_label)
 
 
 def label_from(raw: Mapping[str, Any]) -> Label:
@@ -168,12 +169,20 @@ def label_from(raw: Mapping[str, Any]) -> Label:
     return Label(**{**raw, "verdict": Verdict(raw["verdict"]), "source": LabelSource(raw["source"])})
 
 
-def _kept_label(raw: Mapping[str, Any]) -> Label:
-    """Build a label from a line of the log, whose texts must be texts and whose time finite, as `label_from` does."""
+def kept_label(raw: Mapping[str, Any]) -> Label:
+    """Build a label from a line of a log, as `label_from`; its episode must be a name, and its time finite."""
     label = label_from(raw)
-    if not math.isfinite(label.stamp_unix_s) or type(label.episode_id) is not str or type(label.note) is not str:
-        raise ValueError(f"label is {dict(raw)}, must have texts for episode and note, and a finite time")
+    if not math.isfinite(label.stamp_unix_s) or type(label.note) is not str:
+        raise ValueError(f"label is {dict(raw)}, must have a text for its note, and a finite time")
+    _check_episode(label.episode_id)
     return label
+
+
+def _check_episode(episode_id: str) -> None:
+    try:
+        check_name(episode_id, "episode id")
+    except SpecError as error:
+        raise ValueError(str(error)) from error
 
 
 class ScoreFiles:

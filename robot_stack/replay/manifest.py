@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from robot_stack.disk.durable import PARTIAL, write_json
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import DAMAGES, StoreError
 from robot_stack.types.transition import EndReason
 
 FILE_NAME = "manifest.json"
@@ -49,8 +49,9 @@ class Manifest:
             return None
         try:
             raw = json.loads(file.read_text())
-            return cls(end=EndReason(raw["end"]), length=int(raw["length"]), sha256=dict(raw["sha256"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            digests = {name: str(digest) for name, digest in dict(raw["sha256"]).items()}
+            return cls(end=EndReason(raw["end"]), length=int(raw["length"]), sha256=digests)
+        except DAMAGES as error:
             raise StoreError(f"manifest of {path.name} is unreadable: {error!r}") from error
 
     def verify(self, path: Path) -> None:
@@ -67,7 +68,10 @@ class Manifest:
                 raise StoreError(f"file {path.name}/{name} is missing or unreadable: {error.strerror}") from error
             if found != wanted:
                 raise StoreError(f"checksum of {path.name}/{name} is {found[:12]}, must be {wanted[:12]}")
-        rows = json.loads((path / "source" / "zarr.json").read_text())["shape"][0]
+        try:
+            rows = json.loads((path / "source" / "zarr.json").read_text())["shape"][0]
+        except DAMAGES as error:
+            raise StoreError(f"array source of {path.name} is unreadable: {error!r}") from error
         if rows != self.length:
             raise StoreError(f"length of {path.name} is {self.length} in its manifest, must be {rows} as in its arrays")
 

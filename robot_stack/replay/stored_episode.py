@@ -15,7 +15,7 @@ from zarr.storage import LocalStore
 from robot_stack.replay.columns import IMAGE_PREFIX, NO_SOURCE, SCHEMA_VERSION, columns
 from robot_stack.replay.manifest import Ending, Manifest
 from robot_stack.types.command import Source
-from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.errors import DAMAGES, StoreError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step, back_id
@@ -121,7 +121,7 @@ def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
         raw = attributes["header"]
         spec = Spec.from_json(json.dumps(attributes["spec"]))
         return header_from(raw), spec
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, SpecError) as error:
+    except DAMAGES as error:
         raise StoreError(f"header of {path.name} is unreadable ({error!r}), must be valid group attributes") from error
 
 
@@ -146,7 +146,7 @@ def read_episode(path: Path, *, images: bool = True, only: Collection[str] | Non
             arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in wanted}  # type: ignore[index]
             if ended or complete_steps(group) >= length:  # else it was cut meanwhile, its sources first
                 return StoredEpisode(header=header, spec=spec, end=ended.end if ended else None, arrays=arrays)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, MemoryError) as error:
+    except DAMAGES as error:
         raise StoreError(f"episode {path.name} is unreadable: {error!r}") from error
     raise StoreError(f"episode {path.name} changes whenever it is read, must be ended by one process; read it later")
 
@@ -168,7 +168,7 @@ def read_frames(path: Path, frames: slice | list[int]) -> dict[str, np.ndarray]:
     try:
         group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3, use_consolidated=False)
         return {c.name: np.asarray(group[IMAGE_PREFIX + c.name].oindex[frames]) for c in spec.cameras}  # type: ignore[union-attr, index]
-    except (OSError, IndexError, ValueError, KeyError, TypeError, RuntimeError, MemoryError) as error:
+    except DAMAGES as error:
         raise StoreError(f"frames of {path.name} are unreadable: {error!r}") from error
 
 

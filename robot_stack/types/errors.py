@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 MISCONFIGURED = 2
 """Exit code of a process that was given what it cannot use, as of a wrong command line: started again it would end so
 again."""
@@ -43,6 +45,13 @@ class FitError(StackError):
 
 class RewardError(StackError):
     """A reward model cannot score: missing capability, bad weights, unreadable answer."""
+
+
+DAMAGES = (
+    OSError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError, MemoryError, EOFError,
+    struct.error, SpecError,
+)  # fmt: skip
+"""What a damaged or hostile file makes its readers raise, beside the errors that they raise on purpose."""
 
 
 def error_text(error: Exception) -> str:

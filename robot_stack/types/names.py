@@ -15,9 +15,9 @@ def check_name(name: str, what: str) -> str:
     Raises:
         SpecError: If it is not.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SpecError(
-            f"{what} is {name!r}, must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit "
-            "and not ending in '.'; choose another"
+            f"{what} is {str(name)[:200]!r}, must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter "
+            "or digit and not ending in '.'; choose another"
         )
     return name

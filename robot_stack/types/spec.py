@@ -315,7 +315,7 @@ def _check_told(raw: Mapping[str, Any]) -> None:
         if len(raw[kind]) > MAX_PARTS:
             raise SpecError(f"number of {kind} is {len(raw[kind])}, must be at most {MAX_PARTS}; leave some out")
         for part in raw[kind]:
-            check_name(str(part["name"])[:200], f"name in {kind}")
+            check_name(part["name"], f"name in {kind}")
             for size in sizes:
                 value = part[size]
                 if not isinstance(value, int) or not 0 <= value <= MAX_FIELD_SIZE:

@@ -14,6 +14,7 @@ from typing import Any
 
 from robot_stack.console.journal import LabelJournal
 from robot_stack.console.verdicts import UNDO_NS, Verdicts
+from robot_stack.datasets.inside import check_log
 from robot_stack.disk.durable import disk_errors
 from robot_stack.replay.annotations import LabelLog
 from robot_stack.replay.durable import writing
@@ -50,6 +51,7 @@ class Relabels:
             StoreError: If the journal cannot be read.
         """
         with self._lock:
+            check_log(self._paths.relabels)
             self._journal.open()
             self._verdicts.load(self._journal.waiting)
 
@@ -153,6 +155,8 @@ class Relabels:
         Raises:
             StackError: If the disk refuses, another process writes to the store, or the learner does not answer.
         """
+        if not self._paths.episode(label.episode_id).is_dir():
+            raise ItemRefusedError(f"episode is {label.episode_id}, must be one of {self._paths.root}; it is not there")
         alone = self._tell is None
         with disk_errors(f"writing a verdict on {label.episode_id}"), writing(self._paths.lock, needed=alone) as held:
             if not held and self._tell is not None:

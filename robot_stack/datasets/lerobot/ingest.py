@@ -29,15 +29,10 @@ from robot_stack.datasets.new_store import NewStore, Progress
 from robot_stack.datasets.told import Said, text_of
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.errors import DAMAGES, StoreError
 from robot_stack.types.preferences import Kept, Preference, carried
 from robot_stack.types.spec import GRIPPER_DEADBAND, GRIPPER_MEANING, Spec
 
-DAMAGES = (
-    OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
-    SpecError,
-)  # fmt: skip
-"""What a damaged or hostile dataset makes its readers raise, beside their own."""
 SMALL_ACTION = 0.05
 """Motions of people fill more of a cell's steps than this share; metres do not."""
 MOST_LISTED = 40
