@@ -16,16 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_stack.datasets.declared import check_declared, check_names
+from robot_stack.datasets.declared import check_declared, check_names, check_own
 from robot_stack.datasets.store_view import StoreView, broken, open_store
 from robot_stack.datasets.summary import said_by, truth_of
-from robot_stack.datasets.told import check_header
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.outcome import outcome
 from robot_stack.replay.stored_episode import read_episode, read_header
 from robot_stack.types.command import IN_HAND, Source
-from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource
 from robot_stack.types.stages import StageMark, counting
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
@@ -202,12 +201,12 @@ class Catalogue:
         try:
             check_names(path)
             header, _ = read_header(path)
-            check_header(header)
+            check_own(path, header)
             manifest = Manifest.load(path)
-            if manifest is None or header.episode_id != episode_id:
-                raise StoreError(f"header of {path.name} is of {header.episode_id}, must be of its own; restore it")
+            if manifest is None:
+                raise StoreError(f"manifest of {path.name} is gone, must stay once it is there; restore it")
             self._heads[episode_id] = (header, manifest)
-        except (SpecError, StoreError) as error:
+        except StoreError as error:
             self._bad[episode_id] = str(error)
 
     def _set_bad(self, episode_id: str, reason: str) -> None:

@@ -21,10 +21,12 @@ from robot_stack.datasets.inside import inside, inside_folder, short_text
 from robot_stack.datasets.told import check_header
 from robot_stack.replay.columns import IMAGE_PREFIX, Column, columns
 from robot_stack.replay.episode_writer import chunk_rows
+from robot_stack.replay.layout import SUFFIX
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import read_header
 from robot_stack.types.errors import DAMAGES, StoreError
 from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeHeader
 
 _CODECS = ["bytes", "zstd", "crc32c"]
 _KEYS = {"name": "default", "configuration": {"separator": "."}}
@@ -34,19 +36,20 @@ _ADVICE = "leave the episode out, or take it from somebody you trust"
 
 
 def check_declared(path: Path) -> None:
-    """Check that the closed episode in `path` is laid out as this program writes it, and is no larger.
+    """Check that the closed episode in `path` is laid out as this program writes it, no larger, and of that name.
 
     Raises:
         StoreError: Naming the file and the first thing that is wrong.
     """
     check_names(path)
     check_sizes(path)
+    check_own(path, read_header(path)[0])
 
 
 def check_names(path: Path) -> None:
     """Raise StoreError unless every file that the episode in `path` holds or lists lies in it."""
-    inside_folder(path, path)
     with _in_words(path):
+        inside_folder(path, path)
         for name in (FILE_NAME, "zarr.json"):
             short_text(path, name)
         manifest = Manifest.load(path)
@@ -77,6 +80,14 @@ def check_sizes(path: Path) -> None:
         for column in columns(spec):
             _check_array(path, column, spec, manifest.length + column.per_frame)
         check_held(path.name, manifest.length, spec)
+
+
+def check_own(path: Path, header: EpisodeHeader) -> None:
+    """Raise StoreError unless a header is one, and that of the episode in `path`."""
+    with _in_words(path):
+        check_header(header)
+    if header.episode_id + SUFFIX != path.name:
+        raise StoreError(f"header of {path.name} is of {header.episode_id}, must be of its own; restore it")
 
 
 def check_held(name: str, length: int, spec: Spec) -> None:

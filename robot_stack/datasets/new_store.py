@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_stack.datasets.declared import check_names
+from robot_stack.datasets.declared import check_declared
 from robot_stack.datasets.store_view import Note, StoreView, broken
 from robot_stack.disk.durable import write_json
 from robot_stack.replay.columns import columns
@@ -161,7 +161,7 @@ def start_store(root: Path, like: StoreView) -> NewStore:
 def _copy_files(source: Path, target: Path) -> str | None:
     """Copy what the manifest lists, and the manifest; return why the copy is broken, or None."""
     try:
-        check_names(source)
+        check_declared(source)
         manifest = Manifest.load(source)
     except StoreError as error:
         return str(error)

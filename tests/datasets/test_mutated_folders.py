@@ -146,6 +146,7 @@ SPOILT = {
     "checksum": (f"{EPISODE}/manifest.json", ("sha256", "source/zarr.json"), 1.5),
     "actor": (f"{EPISODE}/zarr.json", ("attributes", "header", "actor"), float("nan")),
     "episode id": (f"{EPISODE}/zarr.json", ("attributes", "header", "episode_id"), 0),
+    "other episode": (f"{EPISODE}/zarr.json", ("attributes", "header", "episode_id"), GOOD),
     "camera": (f"{EPISODE}/zarr.json", ("attributes", "spec", "cameras", 0, "name"), 0),
     "other camera": (f"{EPISODE}/zarr.json", ("attributes", "spec", "cameras", 0, "name"), "other"),
     "field": (f"{EPISODE}/zarr.json", ("attributes", "spec", "proprio", 1, "name"), 1.5),
