@@ -220,6 +220,7 @@ def test_at_every_rate_an_honest_arm_is_left_alone(rate_hz: int, states_every: i
     assert all(judged(rate_hz, states_every, speed) is None for speed in (0.05, 0.25))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("measured", [0.0, -1.0, 2.5])
 @pytest.mark.parametrize(("rate_hz", "states_every"), RATES)
 def test_at_every_rate_a_fault_is_found_within_three_tenths(rate_hz: int, states_every: int, measured: float) -> None:

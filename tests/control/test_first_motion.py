@@ -80,6 +80,7 @@ def test_a_right_arm_passes_and_is_back_where_it_was(start: Pose) -> None:
     assert off.rotation.magnitude() < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start", [DOWN, TILTED])
 @pytest.mark.parametrize(
     ("driver", "expected"),

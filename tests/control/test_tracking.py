@@ -212,6 +212,7 @@ def test_noise_and_rounding_of_encoders_are_honest(seed: int):
     assert rig.filter.mode is Mode.POLICY, rig.filter.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrench", [np.zeros(6), PAYLOAD], ids=["", "payload"])
 @pytest.mark.parametrize("name", [*FAULTS, "stuck"])
 def test_the_log_alone_proves_what_strayed(name: str, wrench: np.ndarray):

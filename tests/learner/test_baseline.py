@@ -80,6 +80,7 @@ def test_what_the_gripper_did_in_a_demonstration_is_imitated_pressed_or_not(pres
     assert not all(torch.equal(closed[name], opened[name]) for name in closed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tail", "imitated"), [(Source.HUMAN, True), (Source.IDLE, False), (Source.HOLD, False)])
 def test_steps_without_an_operators_motion_are_not_imitated(tail: Source, imitated: bool, tmp_path: Path) -> None:
     one, other = (learned(tmp_path / str(last), pressed=True, entry=1.0, tail=tail, last=last) for last in (0.0, 0.25))

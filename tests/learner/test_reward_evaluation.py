@@ -182,6 +182,7 @@ def test_the_gate_of_a_run_is_the_gate_of_its_evaluation(resolved: ResolvedRun, 
     assert np.abs(found[0.0] - found[50.0]).max() > 0.01
 
 
+@pytest.mark.long
 def test_the_encoder_is_the_reward_models_own_where_it_has_one(
     resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
 ) -> None:

@@ -190,6 +190,7 @@ def test_a_server_without_an_answer_writes_nothing(
     assert not list((run.parent / "new").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "says_"),
     [

@@ -181,6 +181,7 @@ def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
         assert all(np.array_equal(first.actor_tensors()[key], value) for key, value in other.actor_tensors().items())
 
 
+@pytest.mark.long
 def test_a_learner_that_starts_from_another_counts_only_the_updates_that_it_is_given(name: str) -> None:
     trained, fresh = make(name), make(name, seed=9)
     for number in range(8):

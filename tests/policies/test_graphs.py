@@ -141,6 +141,7 @@ class Refusing(OpRecorder):
             raise RuntimeError("capture was invalidated")
 
 
+@pytest.mark.long
 def test_a_device_that_cannot_record_ends_the_run_with_what_was_wrong_and_what_to_do() -> None:
     made = learner(recorded=False, critic_actor_ratio=1)
     made._graphs = Graphs(Refusing())
