@@ -90,7 +90,7 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
         progress[name] = phi[:-1]
         advantage[name] = _advantage(phi, counts[name], usual[episode.header.task_id], ahead)
     source = {name: episode.arrays["source"] for name, episode in episodes.items()}
-    shown = {name: not _failed_demo(episode, counts[name]) for name, episode in episodes.items()}
+    shown = {name: not _demo_without_success(episode, counts[name]) for name, episode in episodes.items()}
     thresholds = _thresholds(episodes, advantage, {name: each == Source.POLICY for name, each in source.items()})
     return Advantages(
         version=chosen,
@@ -134,8 +134,8 @@ def _scores(view: StoreView, episode_ids: Sequence[str], version: str | None) ->
     return version, found[version]
 
 
-def _failed_demo(episode: StoredEpisode, counts: Outcome) -> bool:
-    return episode.header.kind is EpisodeKind.DEMO and counts is Outcome.FAILURE
+def _demo_without_success(episode: StoredEpisode, counts: Outcome) -> bool:
+    return episode.header.kind is EpisodeKind.DEMO and counts is not Outcome.SUCCESS
 
 
 def _usual_steps(episodes: Mapping[str, StoredEpisode], counts: Mapping[str, Outcome]) -> dict[str, float]:

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_stack.datasets.declared import check_declared, check_names, check_own
+from robot_stack.datasets.declared import check_names, check_own
 from robot_stack.datasets.store_view import StoreView, broken, open_store
 from robot_stack.datasets.summary import said_by, truth_of
+from robot_stack.replay.identity import check_spec
 from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.outcome import outcome
@@ -163,10 +164,8 @@ class Catalogue:
 
     def read_course(self, episode_id: str) -> None:
         """Read the course of an episode; one that cannot be read counts as bad from now on."""
-        path = self._view.paths.episode(episode_id)
         try:
-            check_declared(path)
-            arrays = read_episode(path, only=("stamp_ns",)).arrays
+            arrays = read_episode(self._view.checked(episode_id), only=("stamp_ns",)).arrays
             _check_sources(arrays["source"], episode_id)
         except StoreError as error:
             self._set_bad(episode_id, str(error))
@@ -200,8 +199,9 @@ class Catalogue:
         path = self._view.paths.episode(episode_id)
         try:
             check_names(path)
-            header, _ = read_header(path)
+            header, spec = read_header(path)
             check_own(path, header)
+            check_spec(spec, self._view.spec, f"episode {episode_id}")
             manifest = Manifest.load(path)
             if manifest is None:
                 raise StoreError(f"manifest of {path.name} is gone, must stay once it is there; restore it")

@@ -28,7 +28,7 @@ from robot_stack.replay.columns import SCHEMA_VERSION
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.layout import SUFFIX, StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
-from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
 from robot_stack.types.errors import DAMAGES, SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
@@ -101,6 +101,17 @@ class StoreView:
         self.check_there([episode_id])
         return self.paths.episode(episode_id)
 
+    def checked(self, episode_id: str) -> Path:
+        """Return the directory of a closed episode whose header and declared sizes fit its name and this folder.
+
+        Raises:
+            StoreError: If it is not there or does not fit; the first thing that is wrong.
+        """
+        path = self.path(episode_id)
+        check_declared(path)
+        check_spec(read_header(path)[1], self.spec, f"episode {episode_id}")
+        return path
+
     def check_there(self, episode_ids: Iterable[str]) -> None:
         """Raise StoreError naming the first of these that is no closed episode."""
         known = set(self.episodes)
@@ -119,16 +130,12 @@ class StoreView:
             raise StoreError(f"episode is {wanted!r}, must be one of the {len(known)} in {self.root}; {advice}")
 
     def read(self, episode_id: str, *, images: bool = True) -> StoredEpisode:
-        """Read one closed episode, once its declared sizes are checked.
+        """Read one closed episode, once it is checked that it fits.
 
         Raises:
             StoreError: If it is not there or cannot be read.
         """
-        path = self.path(episode_id)
-        check_declared(path)
-        episode = read_episode(path, images=images)
-        check_spec(episode.spec, self.spec, f"episode {episode_id}")
-        return episode
+        return read_episode(self.checked(episode_id), images=images)
 
     def labels_of(self, episode_id: str) -> tuple[Label, ...]:
         """Return the labels of one episode, in the order of their arrival."""

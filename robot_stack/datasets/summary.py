@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.datasets.declared import check_declared
 from robot_stack.datasets.store_view import StoreView
 from robot_stack.replay.outcome import Outcome, counting_label, outcome
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
@@ -54,8 +53,7 @@ def summarize(view: StoreView, episode_ids: Iterable[str] | None = None) -> tupl
     found, bad = [], {}
     for episode_id in view.episodes if episode_ids is None else episode_ids:
         try:
-            check_declared(view.path(episode_id))
-            found.append(line_of(view, read_episode(view.path(episode_id), only=("stamp_ns",))))
+            found.append(line_of(view, read_episode(view.checked(episode_id), only=("stamp_ns",))))
         except StoreError as error:
             bad[episode_id] = str(error)
     return found, bad

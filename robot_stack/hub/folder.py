@@ -12,6 +12,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from robot_stack.config.environment import KEY
+from robot_stack.config.files.mistake import Mistake, raise_if_any
+from robot_stack.config.files.yaml_text import read
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.datasets.draft import new_folder
@@ -125,7 +127,8 @@ def receive(source: Path, out: Path, say: Callable[[str], None] = lambda told: N
             raise StoreError(
                 f"{path.name} has {path.stat().st_size} bytes, must have at most {MAX_BYTES}; it is no file of a policy"
             )
-    resolved = load_resolved(paths.resolved)
+    large = _large_model(paths.resolved)
+    resolved = load_resolved(paths.resolved, [] if large is None else ["run.reward.rescore=null"])
     if resolved.run.base is not None:
         raise ConfigError(
             f"run.yaml in {source} has a base policy of kind {resolved.run.base.kind!r}, must have none: it would "
@@ -137,11 +140,9 @@ def receive(source: Path, out: Path, say: Callable[[str], None] = lambda told: N
             f"run.yaml in {source} has the environment {resolved.task.sim[KEY]!r}, must have none: it is made by code "
             "that its maker names; write a run of your own with it"
         )
-    large = resolved.run.reward.rescore
     if large is not None:
-        resolved = load_resolved(paths.resolved, ["run.reward.rescore=null"])
         say(
-            f"The large reward model {large.name} of its maker is left out: it may bring code of its own, or ask a "
+            f"The large reward model {large} of its maker is left out: it may bring code of its own, or ask a "
             "server of theirs."
         )
     _check_policy(paths.policy("policy"), resolved)
@@ -159,6 +160,18 @@ def receive(source: Path, out: Path, say: Callable[[str], None] = lambda told: N
     return resolved
 
 
+def _large_model(path: Path) -> str | None:
+    """Return the name of the large reward model in a run's file, which may be a plug-in that is not here; else None."""
+    mistakes: list[Mistake] = []
+    tree = read(path, mistakes, saved=True)
+    raise_if_any(mistakes)
+    said = None if tree is None else tree.get("run", "reward", "rescore")
+    if said is None or said.value is None:
+        return None
+    name = said.get("name")
+    return "without a name" if name is None else repr(name.value)[:80]
+
+
 def _policy_metadata(path: Path) -> dict[str, str]:
     """Return what the file of a policy says of itself: at least the version and the spec of its cell."""
     try:
@@ -166,7 +179,8 @@ def _policy_metadata(path: Path) -> dict[str, str]:
             metadata = file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise StoreError(f"{path.name} is unreadable ({error}), must be a policy that a learner wrote") from error
-    if not metadata.get("version", "").isdecimal() or "spec_digest" not in metadata:
+    version = metadata.get("version", "")
+    if not (version.isdecimal() and len(version) < 20) or "spec_digest" not in metadata:
         raise StoreError(
             f"{path.name} says neither version nor spec of its cell, must be a policy that a learner wrote"
         )

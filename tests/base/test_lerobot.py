@@ -210,8 +210,9 @@ def stubbed(folder: Path, weights: dict[str, np.ndarray] | bytes | None, *others
     return connection(checkpoint, python)
 
 
-def test_a_checkpoint_acts_by_the_weights_of_its_file(tmp_path: Path) -> None:
-    talk = stubbed(tmp_path, WEIGHTS)
+@pytest.mark.parametrize("others", [[], ["adapter_config.json"]], ids=["alone", "beside the adapter that it has in it"])
+def test_a_checkpoint_acts_by_the_weights_of_its_file(tmp_path: Path, others: list[str]) -> None:
+    talk = stubbed(tmp_path, WEIGHTS, *others)
     try:
         mapping().check(talk.open())
         question = mapping().question(seen(1))

@@ -218,6 +218,13 @@ def test_the_arm_goes_as_far_as_a_base_of_another_rate_means(
     assert gone_m == pytest.approx(0.1, rel=1e-3)
 
 
+def test_a_motion_within_one_step_of_a_quicker_base_is_not_cut_off(started: Callable[..., ServedSource]) -> None:
+    base = Base(lambda question: [[0.005, 0.0, 0.0, 0.0], *[[0.0] * 4] * 4])  # half a step of ours, in a fifth of it
+    action = [{"name": "arm.x", "scale": 100.0}, "arm.y", None, "arm.rz"]
+    source = started(base, waits=True, rate_hz=50, action=action)
+    assert float(proposed(source, 0)[0]) == pytest.approx(0.5)  # type: ignore[index]
+
+
 ALL_AXES = replace(SPEC, arms=(ArmSpec(name="arm", translation_m=0.01, rotation_rad=0.06),))
 DOWN = Pose.from_rpy(np.zeros(3), np.array([np.pi, 0.0, np.pi / 2]))
 """A tool that looks down, and whose x points along the y of the robot's base."""
@@ -250,6 +257,12 @@ def test_motion_that_is_too_long_once_it_is_turned_keeps_its_direction() -> None
         replace(seen(), T_base_tcp={"arm": slanted}), interrupted=False
     )
     np.testing.assert_allclose(moved, [1.0, 0.0, 0.5 / np.sqrt(2), 0.0, 0.0, 0.0], atol=1e-6)
+    moved = all_axes("base", [2.0, 0.5, 0.0, 0.0, 0.0, 0.0]).propose(
+        replace(seen(), T_base_tcp={"arm": slanted}), interrupted=False
+    )
+    assert isinstance(moved, np.ndarray)
+    along = rotate_twist(moved, slanted.matrix)
+    np.testing.assert_allclose(along / along[0], [1.0, 0.25, 0.0, 0.0, 0.0, 0.0], atol=1e-6)
 
 
 def test_a_cell_that_does_not_say_how_the_tool_is_turned_refuses_such_a_base() -> None:

@@ -149,6 +149,7 @@ SPOILT = {
     "other episode": (f"{EPISODE}/zarr.json", ("attributes", "header", "episode_id"), GOOD),
     "camera": (f"{EPISODE}/zarr.json", ("attributes", "spec", "cameras", 0, "name"), 0),
     "other camera": (f"{EPISODE}/zarr.json", ("attributes", "spec", "cameras", 0, "name"), "other"),
+    "other rate": (f"{EPISODE}/zarr.json", ("attributes", "spec", "rate_hz"), 5.0),
     "field": (f"{EPISODE}/zarr.json", ("attributes", "spec", "proprio", 1, "name"), 1.5),
 }
 
@@ -194,6 +195,20 @@ def test_a_verdict_on_no_episode_of_the_folder_is_passed_over_and_the_next_is_wr
     assert [each.verdict.value for each in open_store(root).labels[len(before) :]] == ["failure"]
     assert not (root / "relabels.jsonl").exists()
     assert "relabels.jsonl line 1" in caplog.text or "must be one of" in caplog.text
+
+
+def test_a_verdict_waits_while_the_episodes_are_away(good: Path, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(good, root)
+    before = open_store(root).labels
+    relabels = Relabels(open_store(root).paths)
+    relabels.open()
+    (root / "episodes").rename(root / "away")
+    relabels.bring(time.monotonic_ns(), all_of_them=True)
+    assert "is away, must be there" in relabels.to_json(time.monotonic_ns())["error"]
+    (root / "away").rename(root / "episodes")
+    relabels.bring(time.monotonic_ns(), all_of_them=True)
+    assert [each.verdict for each in open_store(root).labels[len(before) :]] == [Verdict.SUCCESS]
 
 
 @pytest.mark.parametrize("name", ["labels.jsonl", "stages.jsonl", "preferences.jsonl", "notes.jsonl", "relabels.jsonl"])

@@ -360,9 +360,24 @@ def test_a_large_reward_model_of_its_maker_does_not_come_along(place: Path) -> N
     (given / "run.yaml").write_text(load_run("peg_insert", [large]).to_yaml())
     code, answer = said(place, "pull", "mine", "--folder", "given")
     assert code == 0
-    assert "The large reward model vlac of its maker is left out" in answer
+    assert "The large reward model 'vlac' of its maker is left out" in answer
     assert load_resolved(place / "runs/mine/run.yaml").run.reward.rescore is None
     assert "theirs" not in (place / "runs/mine/run.yaml").read_text()
+
+
+def test_a_large_reward_model_that_is_a_plug_in_elsewhere_does_not_come_along_either(place: Path) -> None:
+    given = place / "given"
+    given.mkdir()
+    for name in TRAVEL:
+        shutil.copyfile(place / "runs/peg" / name, given / name)
+    large = "run.reward.rescore={name: yesno, settings: {server: {url: 'http://127.0.0.1:1', model: m}}}"
+    text = load_run("peg_insert", [large]).to_yaml()
+    assert "name: yesno" in text
+    (given / "run.yaml").write_text(text.replace("name: yesno", "name: theirs"))
+    code, answer = said(place, "pull", "mine", "--folder", "given")
+    assert code == 0, answer
+    assert "The large reward model 'theirs' of its maker is left out" in answer
+    assert load_resolved(place / "runs/mine/run.yaml").run.reward.rescore is None
 
 
 @pytest.mark.parametrize("said", ["robot_stack.suites.experts:swing_up", "episodes.evil:swing"])

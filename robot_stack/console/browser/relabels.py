@@ -156,6 +156,8 @@ class Relabels:
             StackError: If the disk refuses, another process writes to the store, or the learner does not answer.
         """
         if not self._paths.episode(label.episode_id).is_dir():
+            if not self._paths.episodes.is_dir():
+                raise StoreError(f"folder {self._paths.episodes} is away, must be there; bring it back")
             raise ItemRefusedError(f"episode is {label.episode_id}, must be one of {self._paths.root}; it is not there")
         alone = self._tell is None
         with disk_errors(f"writing a verdict on {label.episode_id}"), writing(self._paths.lock, needed=alone) as held:

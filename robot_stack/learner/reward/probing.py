@@ -83,7 +83,7 @@ def probe_model(wanted: Wanted, run: Path | None, *, seed: int, say: Callable[[s
     resolved = load_run(SIMULATED) if run is None else load_resolved(RunPaths(run).resolved)
     if wanted.large:
         model = large_model(wanted, None if run is None else resolved)
-        check_views(model, resolved, "add --run RUN")
+        check_views(model, resolved, "add --run RUN" if run is None else "take a run whose cell has them")
     elif run is None:
         raise ConfigError(f"reward model {wanted.name} is fitted in a run, must be probed in one; add --run RUN")
     else:

@@ -172,7 +172,8 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
-    if (Path(options.folder) / "adapter_config.json").exists():
+    whole = (Path(options.folder) / "model.safetensors").exists()
+    if not whole and (Path(options.folder) / "adapter_config.json").exists():
         sys.exit(
             f"checkpoint {options.folder} is an adapter alone, must be a whole policy; merge it into the policy that "
             "it was trained on, and save that"

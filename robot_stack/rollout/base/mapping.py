@@ -14,6 +14,8 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.spec import Spec
 
 PLACE_SIZE = 6
+FARTHEST = 1e6
+"""Steps of ours that one of a base may be long before it is clipped and shortened: more would overflow."""
 MOST_STEPS = 1000
 """Actions of a chunk; policies plan a few dozen."""
 
@@ -135,9 +137,10 @@ class BaseMapping:
         return np.concatenate([place.position_m, place.rotation.as_rotvec()])
 
     def chunk(self, answer: np.ndarray) -> np.ndarray:
-        """Return the actions of an answer (T, N) as ours, float32 (T, A), clipped to [-1, 1].
+        """Return the actions of an answer (T, N) as ours, float32 (T, A).
 
-        What moves an arm is per step of ours, and along the axes that the section names.
+        What moves an arm is per step of ours, along the axes that the section names, and may be longer than a step of
+        ours; what moves a gripper is clipped to [-1, 1].
 
         Raises:
             SpecError: If it is of another shape, or not finite.
@@ -152,19 +155,20 @@ class BaseMapping:
             raise SpecError("answer of the base has entries that are no finite numbers; see its own log")
         ours = np.zeros((len(answer), self.spec.action_size), np.float32)
         for place, index, scale, offset in self._actions:
-            ours[:, place] = np.clip(answer[:, index] * scale + offset, -1.0, 1.0)
+            most = 1.0 if place in self.spec.gripper_indices else FARTHEST
+            ours[:, place] = np.clip(answer[:, index] * scale + offset, -most, most)
         return ours
 
     def turned(self, action: np.ndarray, T_base_tcp: Mapping[str, Pose]) -> np.ndarray:
-        """Return an action of ours, float32 (A,), along the axes of the tool, which is where `T_base_tcp` says.
+        """Return an action of ours, float32 (A,) within [-1, 1], along the axes of the tool, whose place is given.
 
-        What is too long for a step of ours is shortened and keeps its direction.
+        What is too long for a step of ours is clipped; turned from the axes of the base it keeps its direction.
 
         Raises:
             SpecError: If the pose of an arm is not known.
         """
         if self.config.frame == "tool":
-            return action
+            return np.clip(action, -1.0, 1.0)
         action, offset = action.copy(), 0
         for arm in self.spec.arms:
             if arm.name not in T_base_tcp:
@@ -176,4 +180,4 @@ class BaseMapping:
                 turned = action[begin : begin + 3] @ T_base_tcp[arm.name].matrix
                 action[begin : begin + 3] = turned / max(1.0, np.abs(turned).max())
             offset += arm.size
-        return action
+        return np.clip(action, -1.0, 1.0)

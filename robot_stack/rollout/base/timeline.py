@@ -89,7 +89,7 @@ class Timeline:
                 self._new = _Chunk(stamp_ns, actions, noise)
 
     def at(self, now_ns: int) -> Played | None:
-        """Return the action for now; None where no chunk reaches that far."""
+        """Return the action for now, which may be longer than a step; None where no chunk reaches that far."""
         with self._lock:
             new = self._of(self._new, now_ns)
             if self._new is None or new is None:
@@ -106,7 +106,7 @@ class Timeline:
             left = 0.0 if passed_ns >= self._join_ns else 1.0 - share
             self._played = left * self._plan.apart
             self._next = self._index(self._new, now_ns) + self._steps
-            action = np.clip(new + self._played, -1.0, 1.0).astype(np.float32)
+            action = (new + self._played).astype(np.float32)
             return Played(action, self._plan.since_ns, self._plan.before_ns, self._plan.chunk.noise)
 
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
@@ -116,9 +116,10 @@ class Timeline:
         if not 0 <= index < len(chunk.actions):
             return None
         action: np.ndarray = chunk.actions[index : index + self._steps].mean(axis=0)
-        # a tick that comes late leaves steps out; a press in them is still played
+        # a tick that comes late leaves steps out; a press in them is still played, and one that was played is not again
         at_hand = self._plan is not None and self._plan.chunk is chunk
-        begin = max(index - self._steps, min(index, self._next)) if at_hand else index
+        last = min(index + self._steps, len(chunk.actions)) - 1
+        begin = min(max(index - self._steps, self._next), last) if at_hand else index
         rows = chunk.actions[begin : index + self._steps, self._discrete]
         pressed = (np.abs(rows) > GRIPPER_DEADBAND).argmax(axis=0)
         action[self._discrete] = rows[pressed, np.arange(rows.shape[1])]
