@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_stack.datasets.declared import check_names
 from robot_stack.datasets.store_view import Note, StoreView, broken
 from robot_stack.disk.durable import write_json
 from robot_stack.replay.columns import columns
@@ -79,8 +80,7 @@ class NewStore:
         """
         name = name or episode_id
         target = StorePaths(self.root).episode(name)
-        view.check_there([episode_id])
-        reason = _copy_files(view, episode_id, target)
+        reason = _copy_files(view.path(episode_id), target) or _misfit(view, episode_id)
         if reason is not None:
             shutil.rmtree(target, ignore_errors=True)
             self.left_out[episode_id] = reason
@@ -158,10 +158,19 @@ def start_store(root: Path, like: StoreView) -> NewStore:
     return NewStore(root=root, spec=like.spec, task=like.task, text=like.text, others=dict(like.others))
 
 
-def _copy_files(view: StoreView, episode_id: str, target: Path) -> str | None:
+def _misfit(view: StoreView, episode_id: str) -> str | None:
+    """Return why an episode does not fit its name or its folder, or None."""
+    try:
+        view.checked(episode_id)
+    except StoreError as error:
+        return str(error)
+    return None
+
+
+def _copy_files(source: Path, target: Path) -> str | None:
     """Copy what the manifest lists, and the manifest; return why the copy is broken, or None."""
     try:
-        source = view.checked(episode_id)
+        check_names(source)
         manifest = Manifest.load(source)
     except StoreError as error:
         return str(error)

@@ -38,9 +38,9 @@ def fit_elsewhere(module: str, job: bytes, stopping: threading.Event, *, of: str
 
     Raises:
         Stopped: If `stopping` was set before it was done; nothing of it is kept.
-        FitError: If there is nothing to learn from, or the process was killed.
+        FitError: If there is nothing to learn from, or the process was killed or is broken, which the
+            log tells.
         StoreError: Whatever else of this project's errors ended it, such as a disk that refuses.
-        RuntimeError: If it is broken; its own words are in the log.
     """
     launcher = (sys.executable, "-m", "robot_stack.processes.child", "--nice", str(NICE), "--")
     own = (sys.executable, "-m", module)
@@ -61,7 +61,10 @@ def fit_elsewhere(module: str, job: bytes, stopping: threading.Event, *, of: str
             "memory short?"
         )
     if process.returncode > 0:
-        raise RuntimeError(f"process that fits the {of} ended with exit code {process.returncode}; see above")
+        raise FitError(
+            f"process that fits the {of} ended with exit code {process.returncode}, must end by itself; its own words "
+            "are in the log, report them"
+        )
     answer = json.loads(said)
     if "refused" in answer:
         raise FitError(answer["refused"])

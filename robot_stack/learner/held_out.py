@@ -139,7 +139,9 @@ class HeldOutEpisodes:
 
     def _ask(self, episode_id: str) -> None:
         started_s = time.perf_counter()
-        copy, sampling = self._copies.pop(episode_id), self._sampling
+        copy, sampling = self._copies.pop(episode_id, None), self._sampling
+        if copy is None:  # it gave way to those that came meanwhile
+            return
         outcome = self._replay.outcome(episode_id)
         if outcome is Outcome.DISCARD:
             return

@@ -40,7 +40,7 @@ class RobotError(StackError):
 
 
 class FitError(StackError):
-    """A fit in a process of its own could not be done: there was nothing to learn from, or it was killed."""
+    """A fit in a process of its own could not be done: nothing to learn from, or it was killed or is broken."""
 
 
 class RewardError(StackError):

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -57,14 +57,18 @@ class Tab:
         raw = self.socket.recv(WAIT_S)
         if isinstance(raw, bytes):
             self.images.append(raw)
-            self.say(k="seen", state=0, image=IMAGE_HEAD.unpack(raw[:8])[0])
+            self._seen(state=0, image=IMAGE_HEAD.unpack(raw[:8])[0])
             return None
         message = json.loads(raw)
         if message["k"] == "state":
             self.parts |= message["parts"]
             self.state = message["n"]
-            self.say(k="seen", state=message["n"], image=0)
+            self._seen(state=message["n"], image=0)
         return message
+
+    def _seen(self, **what: int) -> None:
+        with suppress(ConnectionClosed):  # the server may have closed meanwhile; what it said before is still read
+            self.say(k="seen", **what)
 
     def until(self, fits: Callable[[dict], object], what: str) -> dict:
         deadline_s = time.monotonic() + WAIT_S

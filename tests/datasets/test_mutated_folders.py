@@ -200,6 +200,7 @@ def test_a_verdict_on_no_episode_of_the_folder_is_passed_over_and_the_next_is_wr
 def test_a_verdict_waits_while_the_episodes_are_away(good: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
     shutil.copytree(good, root)
+    (root / "relabels.jsonl").write_text(json.dumps({**TOLD, "stamp_unix_s": 2.0}) + "\n")
     before = open_store(root).labels
     relabels = Relabels(open_store(root).paths)
     relabels.open()

@@ -234,6 +234,16 @@ def test_rows_and_copies_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(asked.questions._copies) == ["000008-online-a", "000009-online-a"]
 
 
+def test_an_episode_whose_copy_gave_way_while_it_waited_is_not_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_out, "MOST_COPIES", 2)
+    asked = Asked(tmp_path, Learner())
+    for number in range(5):
+        asked.play(f"{number:06d}-online-a", [P] * 3)
+    assert [row.episode_id[:6] for row in asked.rows()] == ["000003", "000004"]
+
+
 def test_only_whole_chunks_are_asked_about(tmp_path: Path) -> None:
     asked = Asked(tmp_path, Learner(), n_step=3, chunk=3)
     asked.play(NAME, [P] * 7)

@@ -409,15 +409,17 @@ def test_a_version_that_is_worse_than_the_one_in_use_is_not_taken_up(
     _finish(refitter)
 
 
-def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_fit_is_told_and_the_model_in_use_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_job, "OWN", "robot_stack.learner.reward.nothing")
     _demos(bench)
     refitter = _refitter(bench)
     _train_online(bench, REFIT_AT[0])
     refitter.maybe_start()
     _finish(refitter)
-    with pytest.raises(RuntimeError, match="ended with exit code 1"):
-        refitter.maybe_start()
+    refitter.maybe_start()
+    rows = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RefitFailedRow)
+    assert [row.why for row in rows] == ["not_fitted"]
+    assert "process that fits the reward model ended with exit code 1, must end by itself" in rows[0].reason
 
 
 def test_a_learner_that_ends_takes_its_fit_along(bench: Bench) -> None:

@@ -90,7 +90,7 @@ def fit_elsewhere(job: TrunkJob, stopping: threading.Event) -> None:
     """Do a fit in a process of its own, and wait for it.
 
     Raises:
-        Stopped, FitError, StoreError, RuntimeError: See `elsewhere.fit_elsewhere`.
+        Stopped, FitError, StoreError: See `elsewhere.fit_elsewhere`.
     """
     elsewhere.fit_elsewhere(OWN, job.to_bytes(), stopping, of="image encoder")
 

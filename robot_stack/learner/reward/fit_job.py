@@ -187,7 +187,7 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
     """Do a fit in a process of its own, and wait for it.
 
     Raises:
-        Stopped, FitError, StoreError, RuntimeError: See `elsewhere.fit_elsewhere`.
+        Stopped, FitError, StoreError: See `elsewhere.fit_elsewhere`.
     """
     answer = elsewhere.fit_elsewhere(OWN, job.to_bytes(), stopping, of="reward model")
     told = {

@@ -143,7 +143,7 @@ class Refitter:
             self._use(fit, model, known)
         except fitting.Stopped:
             return
-        except (FitError, StoreError) as error:  # of labels taken back, a fit that was killed, or a disk that refuses
+        except (FitError, StoreError) as error:  # of labels taken back, a fit that was killed or is broken, or the disk
             self._keep("not_fitted", str(error))
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
