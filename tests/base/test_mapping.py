@@ -61,10 +61,10 @@ def test_a_base_without_a_state_or_without_images_is_shown_what_it_wants() -> No
 def test_an_answer_becomes_ours_in_order_units_and_range() -> None:
     ours = mapping().chunk(np.array(CHUNK))
     assert (ours.shape, ours.dtype) == ((5, 3), np.float32)
-    np.testing.assert_allclose(mapping().turned(ours[0], {}), OURS, rtol=1e-6)
+    np.testing.assert_allclose(mapping().limited(ours[0]), OURS, rtol=1e-6)
     far = mapping().chunk(np.full((2, 4), 1e9))
     assert np.isfinite(far).all()
-    np.testing.assert_array_equal(np.abs(mapping().turned(far[0], {})), [1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(np.abs(mapping().limited(far[0])), [1.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,15 @@ def test_a_motion_within_one_step_of_a_quicker_base_is_not_cut_off(started: Call
     assert float(proposed(source, 0)[0]) == pytest.approx(0.5)  # type: ignore[index]
 
 
+def test_who_was_far_too_quick_slows_down_within_the_join_as_anybody_does(started: Callable[..., ServedSource]) -> None:
+    answers = iter([5.0, 0.0])
+    base = Base(lambda question: [[0.01 * next(answers), 0.0, 0.0, 0.0]] * 20)
+    action = [{"name": "arm.x", "scale": 100.0}, "arm.y", None, "arm.rz"]
+    source = started(base, waits=True, rate_hz=10, join_s=0.3, every_s=0.5, action=action)
+    gone = [float(proposed(source, tick * TICK_NS)[0]) for tick in range(9)]  # type: ignore[index]
+    assert gone == pytest.approx([1.0] * 5 + [0.75, 0.5, 0.25, 0.0], abs=1e-6)
+
+
 ALL_AXES = replace(SPEC, arms=(ArmSpec(name="arm", translation_m=0.01, rotation_rad=0.06),))
 DOWN = Pose.from_rpy(np.zeros(3), np.array([np.pi, 0.0, np.pi / 2]))
 """A tool that looks down, and whose x points along the y of the robot's base."""

@@ -16,7 +16,11 @@ JITTER_NS = TICK_NS // 10
 
 def joined(*, rate_hz: float, join_s: float, discrete: tuple[int, ...] = ()) -> Timeline:
     """A time line in a loop of 10 Hz."""
-    return Timeline(rate_hz=rate_hz, join_s=join_s, period_s=0.1, discrete=discrete)
+    return Timeline(rate_hz=rate_hz, join_s=join_s, period_s=0.1, discrete=discrete, limit=clipped)
+
+
+def clipped(action: np.ndarray) -> np.ndarray:
+    return np.clip(action, -1.0, 1.0)
 
 
 def at(timeline: Timeline, now_ns: int) -> np.ndarray | None:
@@ -71,6 +75,14 @@ def test_a_press_that_was_played_does_not_hide_the_next() -> None:
     timeline = joined(rate_hz=15, join_s=0, discrete=(1,))
     timeline.add(0, chunk)
     assert [float(at(timeline, tick * TICK_NS)[1]) for tick in range(3)] == [-1.0, 1.0, 0.0]  # type: ignore[index]
+
+
+def test_who_asks_twice_at_one_instant_is_told_of_a_press_twice() -> None:
+    chunk = np.zeros((10, 2), np.float32)
+    chunk[0, 1] = -1.0
+    timeline = joined(rate_hz=50, join_s=0, discrete=(1,))
+    timeline.add(0, chunk)
+    assert [float(at(timeline, now_ns)[1]) for now_ns in (0, 0, TICK_NS)] == [-1.0, -1.0, 0.0]  # type: ignore[index]
 
 
 def test_an_answer_that_was_overtaken_is_not_gone_back_to() -> None:
@@ -131,7 +143,7 @@ def test_no_join_steps_further_than_the_chunks_and_a_share_of_what_lies_between(
     assert max(np.abs(np.diff(played)), default=0.0) <= reached / (join + 1) + abs(slope) + 1e-5
     if every > join:
         end = starts[-1] + slope * (late + every - 1)
-        assert played[-1] == pytest.approx(end, abs=1e-5)
+        assert played[-1] == pytest.approx(min(1.0, max(-1.0, end)), abs=1e-5)
 
 
 def test_two_answers_to_one_observation_are_played_as_the_later_one_has_it() -> None:

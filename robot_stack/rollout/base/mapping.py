@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,8 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.spec import Spec
 
 PLACE_SIZE = 6
+CORNER = math.sqrt(3.0)
+"""From the middle of the box of steps to a corner, in steps."""
 FARTHEST = 1e6
 """Steps of ours that one of a base may be long before it is clipped and shortened: more would overflow."""
 MOST_STEPS = 1000
@@ -159,25 +162,42 @@ class BaseMapping:
             ours[:, place] = np.clip(answer[:, index] * scale + offset, -most, most)
         return ours
 
-    def turned(self, action: np.ndarray, T_base_tcp: Mapping[str, Pose]) -> np.ndarray:
-        """Return an action of ours, float32 (A,) within [-1, 1], along the axes of the tool, whose place is given.
+    def limited(self, action: np.ndarray) -> np.ndarray:
+        """Shorten the action of a tick, (A,), along the axes that the section names, to what a step of ours can be.
 
-        What is too long for a step of ours is clipped; turned from the axes of the base it keeps its direction.
+        Along the axes of the base it keeps its direction: a triple is no longer than to a corner of the box of steps.
+        """
+        if self.config.frame == "tool":
+            return np.clip(action, -1.0, 1.0)
+        action = action.copy()
+        for _, triple in self._triples():
+            action[triple] /= max(1.0, float(np.linalg.norm(action[triple])) / CORNER)
+        return action
+
+    def _triples(self) -> Iterator[tuple[str, slice]]:
+        """Yield each arm and where its translation, and then its rotation, is in an action; each along three axes."""
+        offset = 0
+        for arm in self.spec.arms:
+            yield from ((arm.name, slice(begin, begin + 3)) for begin in range(offset, offset + len(arm.axes), 3))
+            offset += arm.size
+
+    def turned(self, action: np.ndarray, T_base_tcp: Mapping[str, Pose]) -> np.ndarray:
+        """Return an action of ours, float32 (A,), along the axes of the tool, which is where `T_base_tcp` says.
+
+        What is too long for a step of ours is shortened and keeps its direction.
 
         Raises:
             SpecError: If the pose of an arm is not known.
         """
         if self.config.frame == "tool":
-            return np.clip(action, -1.0, 1.0)
-        action, offset = action.copy(), 0
-        for arm in self.spec.arms:
-            if arm.name not in T_base_tcp:
+            return action
+        action = action.copy()
+        for arm, triple in self._triples():
+            if arm not in T_base_tcp:
                 raise SpecError(
-                    f"base.frame is 'base' where nobody says how the tool of {arm.name} is turned, must be 'tool'; "
+                    f"base.frame is 'base' where nobody says how the tool of {arm} is turned, must be 'tool'; "
                     "have the base's server turn its actions"
                 )
-            for begin in range(offset, offset + len(arm.axes), 3):
-                turned = action[begin : begin + 3] @ T_base_tcp[arm.name].matrix
-                action[begin : begin + 3] = turned / max(1.0, np.abs(turned).max())
-            offset += arm.size
-        return np.clip(action, -1.0, 1.0)
+            turned = action[triple] @ T_base_tcp[arm].matrix
+            action[triple] = turned / max(1.0, np.abs(turned).max())
+        return action

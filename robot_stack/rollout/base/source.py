@@ -124,6 +124,7 @@ class ServedSource:
             join_s=config.join_s,
             period_s=mapping.spec.period_s,
             discrete=mapping.spec.discrete_gripper_indices,
+            limit=mapping.limited,
         )
         self._refusal, self._failed = NOT_YET, False
         self._asked_ns: int | None = None

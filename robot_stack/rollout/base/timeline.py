@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,17 +61,26 @@ class Timeline:
         join_s: Time in which a new chunk takes over from the last one, linearly.
         period_s: Between two control ticks.
         discrete: Entries that are never joined: between two choices lies another one.
+        limit: Shortens the mean of steps to what the arm can do in a tick, before it is joined.
     """
 
-    def __init__(self, *, rate_hz: float, join_s: float, period_s: float, discrete: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        *,
+        rate_hz: float,
+        join_s: float,
+        period_s: float,
+        discrete: tuple[int, ...],
+        limit: Callable[[np.ndarray], np.ndarray],
+    ) -> None:
         self._step_ns = 1e9 / rate_hz
         self._early_ns = EARLY * min(self._step_ns, 1e9 * period_s)
         self._join_ns = 1e9 * join_s
         self._steps = max(1, math.ceil(1e9 * period_s / self._step_ns - 1e-6))
         """Steps of a chunk that a control period takes."""
-        self._next = 0
-        """Step of the chunk at hand that the last tick did not come to."""
-        self._discrete = list(discrete)
+        self._last = (0, 0)
+        """Of the last tick, steps of the chunk at hand: the first of its period, and the first with a press for it."""
+        self._discrete, self._limit = list(discrete), limit
         self._lock = threading.Lock()
         self._new: _Chunk | None = None
         self._plan: _Plan | None = None
@@ -89,11 +99,13 @@ class Timeline:
                 self._new = _Chunk(stamp_ns, actions, noise)
 
     def at(self, now_ns: int) -> Played | None:
-        """Return the action for now, which may be longer than a step; None where no chunk reaches that far."""
+        """Return the action for now; None where no chunk reaches that far."""
         with self._lock:
             new = self._of(self._new, now_ns)
             if self._new is None or new is None:
                 return None
+            index = self._index(self._new, now_ns)
+            last = index, self._first(self._new, index)
             if self._plan is None or self._plan.chunk is not self._new:
                 old = self._plan
                 going_out = None if old is None else self._of(old.chunk, now_ns)
@@ -105,7 +117,7 @@ class Timeline:
             share = (passed_ns + self._step_ns) / (self._join_ns + self._step_ns)
             left = 0.0 if passed_ns >= self._join_ns else 1.0 - share
             self._played = left * self._plan.apart
-            self._next = self._index(self._new, now_ns) + self._steps
+            self._last = last
             action = (new + self._played).astype(np.float32)
             return Played(action, self._plan.since_ns, self._plan.before_ns, self._plan.chunk.noise)
 
@@ -115,15 +127,21 @@ class Timeline:
         index = self._index(chunk, now_ns)
         if not 0 <= index < len(chunk.actions):
             return None
-        action: np.ndarray = chunk.actions[index : index + self._steps].mean(axis=0)
-        # a tick that comes late leaves steps out; a press in them is still played, and one that was played is not again
-        at_hand = self._plan is not None and self._plan.chunk is chunk
-        last = min(index + self._steps, len(chunk.actions)) - 1
-        begin = min(max(index - self._steps, self._next), last) if at_hand else index
-        rows = chunk.actions[begin : index + self._steps, self._discrete]
+        action = self._limit(chunk.actions[index : index + self._steps].mean(axis=0))
+        rows = chunk.actions[self._first(chunk, index) : index + self._steps, self._discrete]
         pressed = (np.abs(rows) > GRIPPER_DEADBAND).argmax(axis=0)
         action[self._discrete] = rows[pressed, np.arange(rows.shape[1])]
         return action
+
+    def _first(self, chunk: _Chunk, index: int) -> int:
+        """Return the first step whose press is played: of those that a late tick leaves out, and never twice."""
+        before, first = self._last
+        if self._plan is None or self._plan.chunk is not chunk:
+            return index
+        if index == before:
+            return first
+        last = min(index + self._steps, len(chunk.actions)) - 1
+        return min(max(index - self._steps, before + self._steps), last)
 
     def _index(self, chunk: _Chunk, now_ns: int) -> int:
         return math.floor((now_ns - chunk.stamp_ns + self._early_ns) / self._step_ns)
